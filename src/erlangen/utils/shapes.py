@@ -1,0 +1,58 @@
+"""Shape, type and device errors: each names the argument, what was received and what is accepted."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+__all__ = ["check_finite", "check_same", "check_tensor", "check_true", "compute_dtype", "describe", "eager_on_cpu"]
+
+
+def describe(x: object) -> str:
+    """Says what was received, in words short enough for an error message."""
+    if isinstance(x, Tensor):
+        return f"a {str(x.dtype).removeprefix('torch.')} tensor of shape {tuple(x.shape)} on {x.device}"
+    return f"{type(x).__name__} {x!r}"
+
+
+def check_tensor(name: str, x: object, accepted: str, ok: bool = True) -> Tensor:
+    """Returns `x` when it is a tensor and `ok` holds, else raises a `ValueError` that says what is accepted."""
+    if not isinstance(x, Tensor) or not ok:
+        raise ValueError(f"{name}: received {describe(x)}; accepted is {accepted}")
+    return x
+
+
+def eager_on_cpu(x: Tensor) -> bool:
+    """Whether the values of `x` may be looked at: on the CPU, outside compiled, exported, traced or mapped code.
+
+    Anywhere else a look would synchronise a device or break a graph.
+    """
+    if torch.compiler.is_compiling() or torch.jit.is_tracing() or x.device.type != "cpu":
+        return False
+    return not torch._C._functorch.is_batchedtensor(x)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def check_true(name: str, ok: Tensor, received: str, accepted: str) -> None:
+    """Raises a `ValueError` when some of `ok` is false, where that can be seen without a synchronisation."""
+    if eager_on_cpu(ok) and not bool(ok.all()):
+        bad = int((~ok).sum())
+        raise ValueError(f"{name}: received {received} ({bad} of {ok.numel()} entries); accepted is {accepted}")
+
+
+def check_finite(name: str, x: Tensor) -> None:
+    """Raises a `ValueError` when `x` holds a NaN or an infinity, where that can be seen without a synchronisation."""
+    if x.is_floating_point() and eager_on_cpu(x):
+        check_true(name, torch.isfinite(x), f"{describe(x)} with NaN or infinite values", "a tensor of finite values")
+
+
+def check_same(name: str, x: Tensor, other: str, y: Tensor) -> None:
+    """Raises a `ValueError` when two tensors are on different devices or compute in different types."""
+    if x.device != y.device:
+        raise ValueError(f"{name}: received {describe(x)}, but {other} is on {y.device}; accepted is the same device")
+    if x.is_floating_point() and y.is_floating_point() and compute_dtype(x) != compute_dtype(y):
+        raise ValueError(f"{name}: received {describe(x)}, but {other} is {y.dtype}; accepted is the same type")
+
+
+def compute_dtype(x: Tensor) -> torch.dtype:
+    """The type in which geometry is computed: float64 stays, every other type becomes float32."""
+    return torch.float64 if x.dtype == torch.float64 else torch.float32
