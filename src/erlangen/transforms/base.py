@@ -1,0 +1,310 @@
+r"""What can be done to a signal: transformations, groups of them, and the conventions they share.
+
+A `Transform` turns coordinates $v$ into an element $g$ (a tensor) and lets it act on a signal $x$, on points and on
+masks. It has no learned parameters and knows nothing of distributions.
+
+Shapes:
+    signals `x`: `(B, C, H, W)` images or `(B, C, L)` series; coordinates `v`: `(*S, B, d)`; elements `g`: `(*S, B,
+    ...)`; results: `(*S, B, C, H, W)`. Sample dimensions come first, as in `torch.distributions`, and a batch
+    dimension of 1
+        in
+    `v` or `g` is shared by the whole batch.
+
+Convention:
+    * Coordinates: x to the right, y down, origin at the centre. One unit is half the *longer* side in both directions,
+      measured to the pixel edges (so $[-1, 1]^2$ on a square image; `align_corners=False`). A rotation therefore stays
+      a rotation on any aspect. Series: the same in one dimension, $[-1, 1]$ from edge to edge.
+    * $g$ moves the content: `act(g, x)(p) = x(g⁻¹ p)`.
+    * `angle > 0` is counter-clockwise as displayed: `act(exp(π/2), x)` equals `torch.rot90(x, 1, (-2, -1))`. Since y
+      points down its generator is `[[0, 1], [-1, 0]]`.
+    * `tx = 2 / max(H, W)` moves the content one pixel to the right, `ty` likewise down.
+    * log-scales > 0 enlarge the content. Generators: scale `diag(1, 1)`, stretch `diag(1, -1)`, shear
+      `[[0, 1], [1, 0]]`, sx `diag(1, 0)`, sy `diag(0, 1)`.
+    * Series: `shift > 0` is later, `stretch > 0` slower.
+    * Points are in the same coordinates; `to_pixels` and `from_pixels` convert to and from pixel indices.
+    * Geometry runs in float32 or float64, also under autocast. Warp before normalising: outside the frame is black.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+import torch
+from torch import Tensor, nn
+from torch.distributions import constraints
+from torch.distributions.constraints import Constraint
+
+from ..utils.shapes import check_finite, check_same, check_tensor, check_true, compute_dtype, describe
+
+__all__ = ["Bounds", "FiniteGroup", "Group", "Transform", "resolve_bounds"]
+
+Bounds: TypeAlias = Mapping[str, "float | tuple[float, float]"]
+
+
+def resolve_bounds(names: Sequence[str], default: Bounds, bounds: Bounds | None = None) -> Tensor:
+    """The range of each coordinate, from defaults and what the user says; a number b stands for (-b, b).
+
+    Shape:
+        result: `(2, d)`.
+    """
+    bounds = bounds or {}
+    if unknown := [name for name in bounds if name not in names]:
+        raise ValueError(f"bounds: received a range for {unknown}; accepted are the coordinates {list(names)}")
+    rows = []
+    for name in names:
+        given = bounds.get(name, default[name])
+        low, high = (-given, given) if isinstance(given, int | float) else (float(given[0]), float(given[1]))
+        if not (math.isfinite(low) and math.isfinite(high) and low < high):
+            raise ValueError(
+                f"bounds[{name!r}]: received {given!r}; accepted is a finite low < high, or one number > 0"
+            )
+        rows.append((low, high))
+    return torch.tensor(rows, dtype=torch.float64).reshape(-1, 2).T.contiguous()
+
+
+class Transform(nn.Module):
+    r"""Something that can be done to a signal: $x, v \mapsto x'$.
+
+    Subclasses give `element_shape` and implement `element` and `act`, and `act_points` where points move.
+
+    Args:
+        names: one per coordinate.
+        bounds: default range of each coordinate, `(2, d)`.
+        origin: coordinates of the identity, `(d,)`; zero if None.
+        periods: the period of each coordinate that lives on a circle, 0 for the others; none if None.
+        supports: the constraint on each coordinate; real if None.
+
+    A coordinate counts as `periodic` when its bounds span exactly one period: a narrower range is an interval, and an
+    interval has ends.
+    """
+
+    invertible: bool = False
+    element_shape: tuple[int, ...]
+    # What the action changes. Actions on positions and on colours commute; two actions on positions need not.
+    acts_on: str = "positions"
+
+    bounds: Tensor
+    origin: Tensor
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        bounds: Tensor,
+        *,
+        origin: Sequence[float] | None = None,
+        periods: Sequence[float] | None = None,
+        supports: Sequence[Constraint] | None = None,
+    ) -> None:
+        super().__init__()
+        self.names = tuple(names)
+        start = torch.zeros(len(names)) if origin is None else torch.tensor(origin)
+        dtype = torch.get_default_dtype()
+        self.register_buffer("bounds", bounds.to(dtype), persistent=False)
+        self.register_buffer("origin", start.to(dtype), persistent=False)
+        spans = (bounds[1] - bounds[0]).tolist()
+        periods = [0.0] * len(names) if periods is None else periods
+        self.periodic = tuple(p > 0 and math.isclose(s, p, rel_tol=1e-6) for s, p in zip(spans, periods, strict=True))
+        self.supports = tuple(supports) if supports is not None else (constraints.real,) * len(names)
+
+    @property
+    def features(self) -> int:
+        """The number of coordinates, d."""
+        return len(self.names)
+
+    @property
+    def support(self) -> Constraint:
+        """The constraint on a whole vector of coordinates."""
+        return constraints.independent(constraints.stack(list(self.supports), -1), 1)
+
+    def extra_repr(self) -> str:
+        """Coordinates with their ranges, the first few of many."""
+        ranges = [f"{n}∈[{a:.3g}, {b:.3g}]" for n, a, b in zip(self.names, *self.bounds.tolist(), strict=True)]
+        return ", ".join(ranges if len(ranges) <= 8 else [*ranges[:2], "…", ranges[-1]])
+
+    def element(self, v: Tensor) -> Tensor:
+        """Coordinates to element (the exponential, for a Lie group).
+
+        Shape:
+            v: `(*S, B, d)`; result: `(*S, B, *element_shape)`.
+        """
+        raise NotImplementedError
+
+    def act(self, g: Tensor, x: Tensor) -> Tensor:
+        """Moves the content of `x` by `g`; never copies `x` per sample.
+
+        Shape:
+            g: `(*S, B, *element_shape)` or `(*S, 1, *element_shape)`; x: `(B, C, H, W)` or `(B, C, L)`;
+            result: `(*S, B, C, H, W)` or `(*S, B, C, L)`.
+        """
+        raise NotImplementedError
+
+    def act_points(self, g: Tensor, p: Tensor, size: Sequence[int] | None = None) -> Tensor:
+        """The same action on coordinates: key points, box corners.
+
+        Args:
+            g: elements.
+            p: points, in the coordinates of the module docstring.
+            size: `(H, W)` of the image, or `(L,)`; needed only where the action depends on the frame (crops, cyclic
+                shifts, CPAB) and the image is not square.
+
+        Shape:
+            g: `(*S, B, *element_shape)`; p: `(B, N, 2)`, or `(B, N, 1)` for series; result: `(*S, B, N, 2)`.
+        """
+        raise NotImplementedError
+
+    def act_mask(self, g: Tensor, mask: Tensor) -> Tensor:
+        """The same action on a mask of labels: nearest neighbour, so type and values are kept.
+
+        Shape:
+            mask: `(B, C, H, W)` or `(B, C, L)`; result: `(*S, B, C, H, W)` or `(*S, B, C, L)`.
+        """
+        raise NotImplementedError
+
+    def inverse(self, g: Tensor) -> Tensor:
+        """The element that undoes `g`; a `ValueError` unless the transform is `invertible`."""
+        raise ValueError(f"inverse: {type(self).__name__} is not invertible: what it removes is lost")
+
+    def forward(self, x: Tensor, v: Tensor) -> Tensor:
+        """Acts on `x` with coordinates `v`: `act(element(v), x)`."""
+        self.check_types(x, v)
+        return self.act(self.element(v), x)
+
+    @staticmethod
+    def check_types(x: Tensor, v: Tensor) -> None:
+        """Raises a `ValueError` when signal and coordinates are of different floating-point types.
+
+        Under autocast a network hands over coordinates in half precision: they are promoted.
+        """
+        floats = isinstance(x, Tensor) and isinstance(v, Tensor) and x.is_floating_point() and v.is_floating_point()
+        if floats and x.dtype != v.dtype and not torch.is_autocast_enabled(x.device.type):
+            raise ValueError(f"v: received {describe(v)}, but x is {x.dtype}; accepted is the same type")
+
+    def coordinates(self, v: Tensor) -> Tensor:
+        """Checks coordinates and returns them in the type in which geometry is computed."""
+        d = self.features
+        accepted = f"floating-point coordinates (*S, B, {d}), one each for {', '.join(self.names)}"
+        v = check_tensor("v", v, accepted, isinstance(v, Tensor) and v.ndim >= 2 and v.shape[-1] == d)
+        check_tensor("v", v, accepted, v.is_floating_point())
+        check_finite("v", v)
+        return v.to(compute_dtype(v))
+
+    def elements_like(self, g: Tensor, name: str = "g") -> Tensor:
+        """Checks elements and returns them in the type in which geometry is computed."""
+        k = len(self.element_shape)
+        ok = isinstance(g, Tensor) and g.ndim >= k and tuple(g.shape[g.ndim - k :]) == self.element_shape
+        shape = ", ".join(["*S", "B", *map(str, self.element_shape)])
+        g = check_tensor(name, g, f"elements of {type(self).__name__} ({shape})", ok)
+        check_finite(name, g)
+        return g.to(compute_dtype(g)) if g.is_floating_point() else g
+
+    def check_batch(self, g: Tensor, x: Tensor, name: str) -> None:
+        """Raises a `ValueError` unless the elements fit a batch: the same device, type and number, or one for all."""
+        check_same(name, x, "g", g)
+        batch = g.shape[: g.ndim - len(self.element_shape)]
+        if len(batch) == 0 or batch[-1] not in (1, len(x)):
+            raise ValueError(
+                f"g: received elements with batch shape {tuple(batch)} for {name} with a batch of {len(x)}; "
+                f"accepted is (*S, {len(x)}) or (*S, 1)"
+            )
+
+    def check_points(self, g: Tensor, p: Tensor, dims: int) -> Tensor:
+        """Checks points against the elements that will move them."""
+        ok = isinstance(p, Tensor) and p.ndim == 3 and p.shape[-1] == dims and p.is_floating_point()
+        p = check_tensor("p", p, f"points (B, N, {dims})", ok)
+        self.check_batch(g, p, "p")
+        return p.to(compute_dtype(p))
+
+
+class Group(Transform):
+    """Transformations that compose and invert; densities live on coordinates, composition on elements."""
+
+    invertible = True
+
+    def identity(self) -> Tensor:
+        """The element that changes nothing.
+
+        Shape:
+            result: `(*element_shape,)`.
+        """
+        raise NotImplementedError
+
+    def compose(self, g: Tensor, h: Tensor) -> Tensor:
+        """The element that acts as `h` first and then `g`: `act(compose(g, h), x) = act(g, act(h, x))`."""
+        raise NotImplementedError
+
+    def element_log(self, g: Tensor) -> Tensor:
+        """The coordinates v with `element(v) = g`, where they exist; a `ValueError` where they don't."""
+        raise NotImplementedError
+
+
+class FiniteGroup(Group):
+    """A group with finitely many elements. Elements are indices, and so is the one coordinate.
+
+    Shape:
+        elements `g`: integers `(*S, B)`; coordinates `v`: `(*S, B, 1)` with values 0, ..., n - 1.
+
+    Args:
+        table: `(n, n)`, `table[g, h]` is the index of g∘h. Index 0 is the identity.
+    """
+
+    element_shape = ()
+    table: Tensor
+    inverses: Tensor
+
+    def __init__(self, table: Tensor) -> None:
+        n = len(table)
+        bounds = torch.tensor([[0.0], [n - 1.0]], dtype=torch.float64)
+        super().__init__(("index",), bounds, supports=(constraints.integer_interval(0, n - 1),))
+        self.register_buffer("table", table, persistent=False)
+        # g∘h is the identity (0) in exactly one column h of row g.
+        self.register_buffer("inverses", table.argmin(1), persistent=False)
+
+    def __len__(self) -> int:
+        """The order of the group."""
+        return len(self.table)
+
+    def elements(self) -> Tensor:
+        """All elements.
+
+        Shape:
+            result: `(n,)`.
+        """
+        return torch.arange(len(self), device=self.table.device)
+
+    def element(self, v: Tensor) -> Tensor:
+        """The index, as an integer; whole numbers 0, ..., n - 1 are accepted, of any type."""
+        v = self.coordinates(v if not isinstance(v, Tensor) or v.is_floating_point() else v.to(torch.float64))
+        index = v[..., 0].round().long()
+        self.check_index(index, "v", whole=(v[..., 0] == index))
+        return index
+
+    def check_index(self, index: Tensor, name: str, whole: Tensor | None = None) -> None:
+        """Raises a `ValueError` for an index outside 0, ..., n - 1, where it can be seen without a synchronisation."""
+        inside = (index >= 0) & (index < len(self))
+        inside = inside if whole is None else inside & whole
+        check_true(name, inside, f"{describe(index)} with values outside", f"the whole numbers 0 to {len(self) - 1}")
+
+    def elements_like(self, g: Tensor, name: str = "g") -> Tensor:
+        """Checks elements: integer indices `(*S, B)`."""
+        ok = isinstance(g, Tensor) and not (g.is_floating_point() or g.is_complex())
+        g = check_tensor(name, g, f"integer elements of {type(self).__name__} (*S, B)", ok)
+        self.check_index(g, name)
+        return g.long()
+
+    def identity(self) -> Tensor:
+        """Index 0."""
+        return torch.zeros((), dtype=torch.long, device=self.table.device)
+
+    def compose(self, g: Tensor, h: Tensor) -> Tensor:
+        """The group table."""
+        return self.table[self.elements_like(g), self.elements_like(h, "h")]
+
+    def inverse(self, g: Tensor) -> Tensor:
+        """The index of the inverse."""
+        return self.inverses[self.elements_like(g)]
+
+    def element_log(self, g: Tensor) -> Tensor:
+        """The index as a coordinate."""
+        return self.elements_like(g)[..., None].to(self.bounds.dtype)

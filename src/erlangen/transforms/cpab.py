@@ -1,0 +1,93 @@
+"""Diffeomorphisms from continuous piecewise-affine velocity fields (CPAB), for series and for images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .base import Bounds, resolve_bounds
+from .spatial import Spatial, inside_frame
+from .velocity import Field1d, Field2d
+from .warp import half_extent
+
+__all__ = ["CPAB"]
+
+
+class CPAB(Spatial):
+    r"""The flow of a velocity field that is affine in each cell and continuous: P-STN section 3, Freifeld et al. 2017.
+
+    $$ \phi^\theta(x; 1) = x + \int_0^1 v^\theta(\phi(x; \tau))\, d\tau $$
+
+    The content at x moves to $\phi^\theta(x; 1)$. Coordinates θ are velocities at the nodes of the cells, as
+    fractions of half the frame per unit of time along each side: a portable, sparse basis (published code takes a
+    null space from an SVD, which differs from machine to machine). Not a group, for two such flows do not compose to
+    a third; but the inverse is the flow of −θ. Series are integrated in closed form.
+
+    Args:
+        cells: `(n,)` for series, `(n, m)` cells along x and y for images, each cut into four triangles.
+        zero_boundary: whether the border stays in place (of images: content slides along it).
+        volume_preserving: whether areas are kept, images only.
+        bounds: ranges that differ from ±0.5, by name ("theta0", "theta1", ...).
+        **kwargs: interpolation, padding and fill, see `Spatial`. With a zero boundary nothing comes from outside, so
+            that padding is "border" by default.
+
+    Shape:
+        v and elements: `(*S, B, d)` with d = n - 1 for series, 34 for 3 × 3 cells.
+
+    References:
+        Freifeld, Hauberg, Batmanghelich, Fisher: Transformations based on continuous piecewise-affine velocity fields.
+        IEEE TPAMI 39(12), 2017.
+    """
+
+    invertible = True
+
+    def __init__(
+        self,
+        cells: Sequence[int],
+        *,
+        zero_boundary: bool = True,
+        volume_preserving: bool = False,
+        bounds: Bounds | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if not isinstance(cells, Sequence) or len(cells) not in (1, 2):
+            raise ValueError(f"cells: received {cells!r}; accepted is (n,) for series or (n, m) for images")
+        if len(cells) == 1 and volume_preserving:
+            raise ValueError("volume_preserving: received True for series; accepted for images only")
+        if len(cells) == 1:
+            field = Field1d(cells[0], zero_boundary=zero_boundary)
+        else:
+            field = Field2d((cells[0], cells[1]), zero_boundary=zero_boundary, volume_preserving=volume_preserving)
+        names = tuple(f"theta{k}" for k in range(field.features))
+        kwargs = inside_frame(kwargs) if zero_boundary else kwargs
+        super().__init__(names, resolve_bounds(names, dict.fromkeys(names, 0.5), bounds), **kwargs)
+        self.dims = len(cells)
+        self.element_shape = (field.features,)
+        self.field = field
+
+    def element(self, v: Tensor) -> Tensor:
+        """The coordinates themselves."""
+        return self.coordinates(v)
+
+    def inverse(self, g: Tensor) -> Tensor:
+        """The flow backwards in time: −θ."""
+        return -self.elements_like(g)
+
+    def act_points(self, g: Tensor, p: Tensor, size: Sequence[int] | None = None) -> Tensor:
+        """The flow of the points."""
+        g = self.elements_like(g)
+        p = self.check_points(g, p, self.dims)
+        with torch.autocast(p.device.type, enabled=False):
+            return self.flow(g, p.expand(*g.shape[:-2], *p.shape), size or (1,) * self.dims)
+
+    def source(self, g: Tensor, p: Tensor, size: Sequence[int]) -> Tensor:
+        """The flow backwards."""
+        return self.flow(-g, p, size)
+
+    def flow(self, g: Tensor, p: Tensor, size: Sequence[int]) -> Tensor:
+        """The flow in our coordinates, whose unit is the longer side for both axes."""
+        extent = half_extent(size, p)
+        return self.field.flow(g, p / extent) * extent

@@ -1,0 +1,120 @@
+"""Every transform keeps the contract: the checks that ship with the package, on coordinates that hypothesis draws."""
+
+import pytest
+import torch
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from erlangen.testing import check_finite_group, check_group, check_transform
+from erlangen.transforms import (
+    CPAB,
+    HSV,
+    Affine,
+    AffineMatrix,
+    Crop,
+    Dihedral,
+    FiniteGroup,
+    Flips,
+    Group,
+    Product,
+    Rotations,
+    Shifts,
+    Similarity,
+    TimeAffine,
+)
+
+IMAGES = {
+    "affine": Affine(),
+    "angle": Affine("angle"),
+    "translation": Affine("ty", "tx"),
+    "axes": Affine("sx", "sy", "tx", "angle"),
+    "factored": Affine(factored=True),
+    "factored axes": Affine("sx", "shear", "sy", "angle", factored=True),
+    "similarity": Similarity(),
+    "matrix": AffineMatrix(),
+    "spline": Affine(interpolation="spline"),
+    "bicubic": Affine(interpolation="bicubic"),
+    "crop": Crop(),
+    "square crop": Crop(square=True),
+    "hsv": HSV(),
+    "hue": HSV("hue"),
+    "cpab": CPAB((2, 3)),
+    "cpab that keeps areas": CPAB((4, 4), volume_preserving=True),
+    "cpab without a border": CPAB((2, 2), zero_boundary=False),
+    "4 rotations": Rotations(4),
+    "2 rotations": Rotations(2),
+    "6 rotations": Rotations(6),
+    "dihedral 4": Dihedral(4),
+    "dihedral 3": Dihedral(3),
+    "flips": Flips(),
+    "shifts": Shifts(3),
+    "affine × hsv": Product(Affine("tx", "angle", "scale"), HSV()),
+    "hsv × rotations": Product(HSV("hue", "value"), Rotations(4)),
+    "affine × affine": Product(Affine("angle"), Affine("tx", "sx")),
+    "flips × affine": Product(Flips(), Affine("angle", "tx")),
+    "affine × flips × hsv": Product(Affine("angle", "ty"), Flips(), HSV()),
+    "crop × hsv": Product(Crop(), HSV("saturation")),
+    "cpab × affine": Product(CPAB((2, 2)), Affine("angle")),
+}
+SERIES = {
+    "time": TimeAffine(),
+    "factored time": TimeAffine("stretch", "shift", factored=True),
+    "shift of time": TimeAffine("shift"),
+    "cpab of time": CPAB((5,)),
+    "cpab of time without a border": CPAB((4,), zero_boundary=False),
+    "reversal": Flips(),
+    "cyclic shifts of time": Shifts(4),
+    "cpab × time": Product(CPAB((4,)), TimeAffine()),
+}
+CASES = [pytest.param(t, (24, 24), id=name) for name, t in IMAGES.items()]
+CASES += [pytest.param(t, (48,), id=name) for name, t in SERIES.items()]
+
+
+def coordinates(transform, share):
+    """Whole numbers where these are meant, otherwise within this share of the way from the origin to the bounds."""
+    low, high, origin = transform.bounds[0].tolist(), transform.bounds[1].tolist(), transform.origin.tolist()
+    entries = []
+    for k, support in enumerate(transform.supports):
+        if support.is_discrete:
+            entries.append(st.integers(int(low[k]), int(high[k])).map(float))
+        else:
+            ends = (origin[k] + share * (low[k] - origin[k]), origin[k] + share * (high[k] - origin[k]))
+            entries.append(st.floats(*ends, allow_subnormal=False))
+    row = st.tuples(*entries).map(list)
+    return st.lists(row, min_size=3, max_size=3).map(lambda rows: torch.tensor(rows, dtype=torch.float64))
+
+
+@pytest.mark.parametrize(("transform", "size"), CASES)
+@settings(max_examples=4, phases=[Phase.generate])
+@given(data=st.data())
+def test_transform(transform, size, data):
+    v = data.draw(coordinates(transform, 0.4))
+    check_transform(transform, v=v, size=size, tolerance=2e-4 if "CPAB" in repr(transform) else 1e-9)
+
+
+@pytest.mark.parametrize(("transform", "size"), [c for c in CASES if isinstance(c.values[0], Group)])
+@settings(max_examples=6, phases=[Phase.generate])
+@given(data=st.data())
+def test_group(transform, size, data):
+    v = data.draw(coordinates(transform, 0.25))
+    order = 0.7 if getattr(transform, "interpolation", "") == "bicubic" else 1.5
+    check_group(transform, v=v, size=size, order=order)
+
+
+@pytest.mark.parametrize(("transform", "size"), [c for c in CASES if isinstance(c.values[0], FiniteGroup)])
+def test_finite_group(transform, size):
+    check_finite_group(transform, size=size)
+
+
+@pytest.mark.parametrize(
+    "transform", [IMAGES[k] for k in ("affine", "factored", "crop", "hsv", "flips", "cpab")], ids=repr
+)
+def test_transform_on_wide_images(transform):
+    check_transform(transform, size=(18, 30), tolerance=2e-4)
+
+
+@pytest.mark.parametrize("name", ["crop", "square crop", "cpab", "crop × hsv", "flips × affine", "affine × affine"])
+def test_what_is_not_a_group(name):
+    assert not isinstance(IMAGES[name], Group)
+    with pytest.raises(AssertionError, match="not a Group"):
+        check_group(IMAGES[name])

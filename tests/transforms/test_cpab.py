@@ -1,0 +1,63 @@
+"""CPAB as a transform; its flows are tested in test_velocity."""
+
+import pytest
+import torch
+
+from erlangen.transforms import CPAB, from_pixels
+
+
+def test_dimensions_as_published():
+    assert CPAB((10,)).features == 9
+    assert CPAB((10,), zero_boundary=False).features == 11
+    assert CPAB((3, 3)).features == 34
+    assert CPAB((3, 3), volume_preserving=True).features == 8
+    assert CPAB((8, 8)).names[-1] == "theta253"
+
+
+def test_content_moves_with_the_flow():
+    transform = CPAB((4,))
+    v = torch.tensor([[0.3, 0.6, 0.2]])
+    peak = torch.exp(-((from_pixels(torch.arange(200.0), (200,)) + 0.2) ** 2) / 0.005)[None, None]
+    moved = transform(peak, v)
+    there = transform.act_points(v, torch.tensor([[[-0.2]]]))[0, 0, 0]
+    assert there > 0.1
+    assert from_pixels(moved.argmax().double(), (200,))[0] == pytest.approx(there.item(), abs=0.01)
+
+
+def test_the_inverse_is_minus_theta():
+    transform, v = CPAB((3, 3)), 0.3 * torch.randn(2, 34)
+    p = torch.rand(2, 7, 2) - 0.5
+    assert torch.equal(transform.inverse(v), -v)
+    back = transform.act_points(transform.inverse(v), transform.act_points(v, p))
+    assert (back - p).abs().max() < 2e-4
+
+
+def test_the_frame_of_a_wide_image_is_kept():
+    transform, v = CPAB((3, 3)), 0.4 * torch.randn(1, 34)
+    edge = torch.tensor([[[1.0, 0.1], [-1.0, -0.2], [0.3, 0.5], [-0.4, -0.5]]])  # the border of an image twice as wide
+    moved = transform.act_points(v, edge, (10, 20))
+    assert torch.allclose(moved[0, :2, 0].abs(), torch.ones(2), atol=1e-9)
+    assert torch.allclose(moved[0, 2:, 1].abs(), torch.full((2,), 0.5), atol=1e-9)
+    white = transform(torch.ones(1, 1, 10, 20), v)
+    assert torch.allclose(white, torch.ones_like(white), atol=1e-9)
+
+
+@pytest.mark.parametrize("cells", [(6,), (2, 2)])
+def test_gradients_reach_theta_through_the_image(cells):
+    transform = CPAB(cells)
+    x = torch.rand(2, 1, *[8] * len(cells))
+    v = torch.zeros(2, transform.features, requires_grad=True)
+    transform(x, v).square().sum().backward()
+    assert v.grad.isfinite().all()
+    assert (v.grad.abs() > 0).float().mean() > 0.8
+
+
+@pytest.mark.parametrize("cells", [3, (3, 3, 3), (0,), (2, -1), (1,), (2.5, 2), "33"])
+def test_bad_cells(cells):
+    with pytest.raises(ValueError, match="cells"):
+        CPAB(cells)
+
+
+def test_volume_is_for_images():
+    with pytest.raises(ValueError, match="for images only"):
+        CPAB((5,), volume_preserving=True)

@@ -1,0 +1,101 @@
+"""Finite groups: exact to the last bit where pixels go to pixels."""
+
+import pytest
+import torch
+
+from erlangen.transforms import Affine, Dihedral, Flips, Rotations, Shifts
+
+
+def test_quarter_turns_are_rot90_to_the_bit():
+    x, group = torch.rand(2, 3, 7, 7), Rotations(4)
+    for k, turned in enumerate(group.act(group.elements()[:, None], x)):
+        assert torch.equal(turned, torch.rot90(x, k, (-2, -1)))
+
+
+def test_half_turns_work_on_any_aspect():
+    x = torch.rand(2, 3, 5, 8)
+    assert torch.equal(Rotations(2).act(torch.tensor([1]), x), x.flip(-1, -2))
+
+
+def test_flips_and_shifts_to_the_bit():
+    x = torch.rand(2, 3, 5, 12)
+    assert torch.equal(Flips().act(torch.tensor([0, 1]), x), torch.stack((x[0], x[1].flip(-1))))
+    for k in range(4):
+        assert torch.equal(Shifts(4).act(torch.tensor([k]), x), x.roll(3 * k, -1))
+    series = torch.rand(2, 3, 12)
+    assert torch.equal(Flips().act(torch.tensor([1]), series), series.flip(-1))
+    assert torch.equal(Shifts(3).act(torch.tensor([2]), series), series.roll(8, -1))
+
+
+def test_dihedral_flips_first_and_turns_then():
+    x, group = torch.rand(1, 2, 6, 6), Dihedral(4)
+    images = group.act(group.elements()[:, None], x)
+    for k in range(4):
+        assert torch.equal(images[k], torch.rot90(x, k, (-2, -1)))
+        assert torch.equal(images[4 + k], torch.rot90(x.flip(-1), k, (-2, -1)))
+
+
+@pytest.mark.parametrize("group", [Rotations(4), Dihedral(4), Flips(), Shifts(4)], ids=repr)
+def test_the_average_over_a_group_is_exactly_invariant(group):
+    """Dyadic values, so that sums do not depend on their order: to the bit."""
+    x = torch.randint(256, (2, 3, 8, 8)) / 256
+    mean = group.act(group.elements()[:, None], x).mean(0)
+    for g in group.elements():
+        assert torch.equal(group.act(g[None], mean), mean)
+
+
+def test_other_rotations_resample_as_affine_maps_do():
+    x = torch.rand(2, 3, 9, 12)
+    turned = Rotations(6).act(torch.tensor([1, 5]), x)
+    angles = torch.tensor([[torch.pi / 3], [-torch.pi / 3]])
+    assert torch.allclose(turned, Affine("angle")(x, angles), atol=1e-12)
+
+
+def test_composition_is_that_of_the_quarter_turns():
+    group = Rotations(4)
+    assert torch.equal(group.compose(torch.tensor([1, 3]), torch.tensor([2, 3])), torch.tensor([3, 2]))
+    assert torch.equal(group.inverse(torch.tensor([0, 1, 2, 3])), torch.tensor([0, 3, 2, 1]))
+    assert torch.equal(group.element_log(torch.tensor([2])), torch.tensor([[2.0]]))
+    assert len(Dihedral(4)) == 8
+
+
+def test_masks_and_bytes():
+    bytes_ = torch.randint(256, (2, 3, 6, 6), dtype=torch.uint8)
+    assert torch.equal(Rotations(4).act_mask(torch.tensor([1]), bytes_), torch.rot90(bytes_, 1, (-2, -1)))
+    assert torch.equal(Rotations(4).act(torch.tensor([1]), bytes_), torch.rot90(bytes_, 1, (-2, -1)) / 255)
+
+
+def test_integer_coordinates_are_accepted():
+    x = torch.rand(2, 3, 6, 6)
+    assert torch.equal(Rotations(4)(x, torch.tensor([[1], [2]])), Rotations(4)(x, torch.tensor([[1.0], [2.0]])))
+
+
+def test_gradients_reach_the_signal():
+    x = torch.rand(2, 1, 4, 4, requires_grad=True)
+    group = Dihedral(4)
+    assert torch.autograd.gradcheck(lambda x: group.act(group.elements()[:, None], x), x)
+
+
+@pytest.mark.parametrize("group", [Rotations(4), Rotations(8), Dihedral(4)], ids=repr)
+def test_quarter_turns_need_square_images(group):
+    with pytest.raises(ValueError, match=r"6 × 8.*square"):
+        group.act(torch.tensor([0]), torch.rand(1, 3, 6, 8))
+
+
+def test_bad_input():
+    x = torch.rand(2, 3, 6, 10)
+    with pytest.raises(ValueError, match=r"width of 10.*divisible by 4"):
+        Shifts(4).act(torch.tensor([1]), x)
+    for bad in (0, -1, 2.5, True, "4"):
+        with pytest.raises(ValueError, match="n: received"):
+            Rotations(bad)
+    with pytest.raises(ValueError, match="whole numbers 0 to 1"):
+        Flips()(x, torch.tensor([[0.5], [1.0]]))
+    with pytest.raises(ValueError, match="whole numbers 0 to 1"):
+        Flips()(x, torch.tensor([[2.0], [1.0]]))
+    with pytest.raises(ValueError, match="whole numbers 0 to 1"):
+        Flips().act(torch.tensor([-1]), x)
+    with pytest.raises(ValueError, match="integer elements"):
+        Flips().act(torch.tensor([1.0]), x)
+    with pytest.raises(ValueError, match="accepted by Rotations are images"):
+        Rotations(4).act(torch.tensor([1]), torch.rand(2, 3, 8))
