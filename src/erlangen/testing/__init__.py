@@ -1,0 +1,5 @@
+"""Conformance checks that anybody can run on their own classes: an `AssertionError` says what is wrong."""
+
+from .transforms import check_finite_group, check_group, check_transform
+
+__all__ = ["check_finite_group", "check_group", "check_transform"]

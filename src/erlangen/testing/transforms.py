@@ -1,0 +1,398 @@
+"""What every `Transform`, `Group` and `FiniteGroup` must satisfy.
+
+Signals are smooth, fade out before the edge of the frame and have one colour each, so that neither the frame, nor
+clipping, nor interpolation hides a mistake in the algebra. Everything runs in float64.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from ..transforms.base import FiniteGroup, Group, Transform
+from ..transforms.warp import from_pixels, to_pixels
+from ..utils import seeds
+
+__all__ = ["check_finite_group", "check_group", "check_transform"]
+
+Size = Sequence[int]
+
+
+def require(ok: bool | Tensor, message: str) -> None:
+    """Raises an `AssertionError` with this message unless `ok`."""
+    if not bool(ok):
+        raise AssertionError(message)
+
+
+def gap(a: Tensor, b: Tensor) -> float:
+    """The largest difference; infinite where one is not finite or the shapes differ."""
+    if a.shape != b.shape:
+        return math.inf
+    difference = (a - b).abs().amax().item() if a.numel() else 0.0
+    return difference if math.isfinite(difference) else math.inf
+
+
+def draw(transform: Transform, shape: Sequence[int], share: float, generator: torch.Generator) -> Tensor:
+    """Coordinates within `share` of the way from the origin to the bounds; whole numbers where these are meant.
+
+    Shape:
+        result: `(*shape, d)`.
+    """
+    low, high = transform.bounds
+    noise = torch.rand(*shape, transform.features, generator=generator, dtype=torch.float64)
+    v = transform.origin + share * (low + (high - low) * noise - transform.origin)
+    whole = torch.tensor([s.is_discrete for s in transform.supports])
+    return torch.where(whole, (low + (high - low + 1) * noise).floor().minimum(high), v)
+
+
+def positions(size: Size) -> Tensor:
+    """The pixel centres, `(H, W, 2)` or `(L, 1)`."""
+    axes = [torch.arange(n, dtype=torch.float64) for n in reversed(size)]
+    return from_pixels(torch.stack(torch.meshgrid(*axes, indexing="xy"), -1), size)
+
+
+def blob(size: Size, centre: Tensor, width: float) -> Tensor:
+    """A Gaussian spot of one colour per input.
+
+    Shape:
+        centre: `(B, 2)` or `(B, 1)`; result: `(B, 3, H, W)` or `(B, 3, L)`.
+    """
+    axes = len(size)
+    away = positions(size) - centre.reshape(len(centre), *[1] * axes, axes)
+    spot = torch.exp(-away.square().sum(-1) / (2 * width**2))
+    colours = torch.tensor([[0.5, 0.4, 0.3], [0.35, 0.5, 0.4], [0.3, 0.35, 0.5]], dtype=torch.float64)
+    return spot.unsqueeze(1) * colours[torch.arange(len(centre)) % 3].reshape(-1, 3, *[1] * axes)
+
+
+def texture(size: Size, batch: int) -> Tensor:
+    """A smooth pattern without symmetry that fades out before the edge: three spots, one colour per input."""
+    places = torch.tensor([[0.06, -0.12], [-0.15, 0.03], [0.12, 0.15]], dtype=torch.float64)[:, : len(size)]
+    spots = [blob(size, place.expand(batch, -1), width) for place, width in zip(places, (0.1, 0.12, 0.08), strict=True)]
+    return (spots[0] + 0.7 * spots[1] + 0.4 * spots[2]).clamp(max=0.9)
+
+
+def check_transform(
+    transform: Transform, *, v: Tensor | None = None, size: Size = (24, 24), seed: int = 0, tolerance: float = 1e-4
+) -> None:
+    """Checks that a class keeps the contract of `Transform`.
+
+    Identity at the origin, shapes with any sample dimensions, samples that agree with one at a time, rows that depend
+    on their own input only, no state, gradients to coordinates and signal against finite differences, points that
+    move with the content, masks that keep their values, inverses that undo (or a `ValueError`), types, and
+    `ValueError`s for bad input.
+
+    Args:
+        transform: an instance.
+        v: coordinates to try, `(B, d)`; drawn from the bounds if None.
+        size: `(H, W)` of images that it accepts, or `(L,)` of series.
+        seed: of the coordinates that are drawn.
+        tolerance: of points there and back, for transforms that integrate numerically.
+
+    Raises:
+        AssertionError: with what is wrong.
+    """
+    transform = copy.deepcopy(transform).double()
+    generator = seeds.generator(seed)
+    v = draw(transform, (3,), 0.4, generator) if v is None else v.double()
+    x = texture(size, len(v))
+    _declares(transform)
+    _identity(transform, x)
+    _shapes(transform, v, x)
+    _state(transform, v, x)
+    _samples(transform, v, x, generator)
+    _rows(transform, v, x, generator)
+    _gradients(transform, v, x, generator)
+    _points(transform, v, size)
+    _masks(transform, v, x)
+    _inverse(transform, v, x, tolerance)
+    _types(transform, v, x)
+    _refuses(transform, v, x)
+
+
+def _declares(transform: Transform) -> None:
+    d = len(transform.names)
+    require(len(set(transform.names)) == d, f"names are not unique: {transform.names}")
+    require(transform.bounds.shape == (2, d), f"bounds have shape {tuple(transform.bounds.shape)}, not (2, {d})")
+    require(transform.origin.shape == (d,), f"origin has shape {tuple(transform.origin.shape)}, not ({d},)")
+    require(len(transform.periodic) == d, f"periodic has {len(transform.periodic)} entries for {d} coordinates")
+    require((transform.bounds[0] <= transform.bounds[1]).all(), "bounds are out of order")
+    require(transform.support.check(transform.origin), "the origin lies outside the support")
+    require(not list(transform.parameters()), "a transform has no learned parameters; this one has some")
+    shape = tuple(transform.element(transform.origin.expand(2, 3, -1)).shape[2:])
+    require(shape == transform.element_shape, f"elements have shape {shape}, not {transform.element_shape} as declared")
+
+
+def _identity(transform: Transform, x: Tensor) -> None:
+    error = gap(transform(x, transform.origin.expand(len(x), -1)), x)
+    require(error < 1e-9, f"the origin does not leave the signal unchanged: off by {error:.1e}")
+
+
+def _shapes(transform: Transform, v: Tensor, x: Tensor) -> None:
+    batch = len(x)
+    for samples in ((), (2,), (2, 3)):
+        for b in (batch, 1):
+            got = tuple(transform(x, v[:b].expand(*samples, b, -1)).shape)
+            require(got == (*samples, *x.shape), f"coordinates ({samples}, {b}, d) gave a result of shape {got}")
+    for samples in ((), (2,)):
+        got = tuple(transform(x[:0], v[:0].expand(*samples, 0, -1)).shape)
+        require(got == (*samples, 0, *x.shape[1:]), f"an empty batch gave a result of shape {got}")
+    g = transform.element(v)
+    require(gap(transform(x, v), transform.act(g, x)) < 1e-12, "forward(x, v) is not act(element(v), x)")
+
+
+def _samples(transform: Transform, v: Tensor, x: Tensor, generator: torch.Generator) -> None:
+    more = torch.stack((v, draw(transform, (len(v),), 0.4, generator)))
+    together, alone = transform(x, more), torch.stack([transform(x, w) for w in more])
+    require(gap(together, alone) < 1e-12, "samples taken together differ from samples taken one at a time")
+    shared = transform(x, more[:, :1])
+    require(
+        gap(shared, transform(x, more[:, :1].expand_as(more))) < 1e-12, "shared coordinates differ from repeated ones"
+    )
+
+
+def _rows(transform: Transform, v: Tensor, x: Tensor, generator: torch.Generator) -> None:
+    other_x, other_v = x.clone(), v.clone()
+    other_x[-1], other_v[-1] = 0.5 * x[-1], draw(transform, (1,), 0.4, generator)[0]
+    before, after = transform(x, v), transform(other_x, other_v)
+    require(gap(before[:-1], after[:-1]) == 0, "a row of the result depends on another row's input")
+    require(gap(before[-1], after[-1]) > 0, "the result does not depend on its input")
+
+
+def _state(transform: Transform, v: Tensor, x: Tensor) -> None:
+    kept = {name: value.clone() for name, value in transform.named_buffers()}
+    x_before, v_before = x.clone(), v.clone()
+    first, second = transform(x, v), transform(x, v)
+    require(gap(first, second) == 0, "two calls with the same input differ")
+    require(torch.equal(x, x_before) and torch.equal(v, v_before), "an argument was changed in place")
+    same = all(torch.equal(value, kept[name]) for name, value in transform.named_buffers())
+    require(same, "a call changed the transform's own buffers")
+
+
+def _gradients(transform: Transform, v: Tensor, x: Tensor, generator: torch.Generator) -> None:
+    """Directional derivatives against central differences."""
+    flat = blob(x.shape[2:], torch.zeros(len(x), x.ndim - 2, dtype=torch.float64), 100.0)
+    x = 0.8 * x + 0.1 * flat  # black has no hue, and so no derivative in colour
+    weight = torch.rand(x.shape, generator=generator, dtype=torch.float64)
+    moves = torch.tensor([not s.is_discrete for s in transform.supports])
+    # Off the pixel grid, where interpolation has kinks: at the identity itself it has no derivative.
+    v = torch.where(moves, 0.9 * v + 0.1 * draw(transform, v.shape[:-1], 0.4, generator), v)
+    dv = torch.randn(v.shape, generator=generator, dtype=torch.float64) * moves
+    dx = torch.randn(x.shape, generator=generator, dtype=torch.float64) * x
+
+    def along(step: Tensor) -> Tensor:
+        return (transform(x + step[1] * dx, v + step[0] * dv) * weight).sum()
+
+    step = torch.zeros(2, dtype=torch.float64, requires_grad=True)
+    (slope,) = torch.autograd.grad(along(step), step, allow_unused=True)
+    require(slope is not None, "no gradient reaches the coordinates or the signal")
+    for k, name in enumerate(("coordinates", "signal")):
+        with torch.no_grad():
+            h = 1e-7 * torch.eye(2, dtype=torch.float64)[k]
+            numeric = ((along(h) - along(-h)) / 2e-7).item()
+        exact = slope[k].item() if slope is not None else math.nan
+        close = abs(exact - numeric) <= 1e-3 * (abs(numeric) + 0.01 * x.numel() ** 0.5)
+        require(close, f"the gradient to the {name} is {exact:.5g}, finite differences say {numeric:.5g}")
+
+
+def _points(transform: Transform, v: Tensor, size: Size) -> None:
+    """The brightest pixel of a spot moves where `act_points` sends its centre."""
+    size = [2 * n for n in size]
+    centre = torch.tensor([[0.21, -0.13]], dtype=torch.float64)[:, : len(size)].expand(len(v), -1)
+    g = transform.element(v)
+    moved = transform.act(g, blob(size, centre, 0.08)).sum(1).flatten(1)
+    where = positions(size).reshape(-1, len(size))[moved.argmax(1)]
+    expected = transform.act_points(g, centre.unsqueeze(1), size).squeeze(1)
+    shape = tuple(transform.act_points(g.expand(4, *g.shape), centre.unsqueeze(1), size).shape)
+    require(shape == (4, len(v), 1, len(size)), f"act_points gave a result of shape {shape}")
+    inside = (to_pixels(expected, size) >= 1).all(-1)
+    inside &= (to_pixels(expected, size) <= torch.tensor(size[::-1]) - 2).all(-1)
+    off = ((where - expected).abs().amax(-1) * max(size) / 2)[inside]
+    require(inside.any(), "no point stayed inside the frame: draw smaller coordinates")
+    require((off < 2.5).all(), f"points do not move with the content: off by {off.max().item():.1f} pixels")
+
+
+def _masks(transform: Transform, v: Tensor, x: Tensor) -> None:
+    mask = (x[:, :1] > 0.2).long() * 7
+    g = transform.element(v)
+    moved = transform.act_mask(g, mask)
+    require(moved.dtype == mask.dtype, f"a mask of int64 came back as {moved.dtype}")
+    require(torch.isin(moved, torch.tensor([0, 7])).all(), "a mask came back with values that it did not have")
+    # Nearest neighbour and interpolation agree on which side of a threshold a pixel lies, but for the rim.
+    soft = transform.act(g, (mask / 7).double().expand(-1, 3, *mask.shape[2:]) * 0.5).mean(1) > 0.2
+    hard = moved[:, 0] == 7
+    overlap = (soft & hard).sum() / (soft | hard).sum().clamp_min(1)
+    if transform.acts_on == "colours":
+        require(torch.equal(moved, mask), "a change of colours moved a mask")
+    else:
+        require(overlap > 0.5, f"a mask does not move with the content: {100 * overlap:.0f} % overlap")
+
+
+def _inverse(transform: Transform, v: Tensor, x: Tensor, tolerance: float) -> None:
+    g = transform.element(v)
+    if not transform.invertible:
+        _raises(lambda: transform.inverse(g), "inverse of a transform that is not invertible")
+        return
+    p = torch.tensor([[0.1, 0.2], [-0.3, 0.15]], dtype=torch.float64)[:, : x.ndim - 2].expand(len(x), -1, -1)
+    size = x.shape[2:]
+    back = transform.act_points(transform.inverse(g), transform.act_points(g, p, size), size)
+    require(gap(back, p) < tolerance, f"points there and back are off by {gap(back, p):.1e}")
+    restored = transform.act(transform.inverse(g), transform.act(g, x))
+    error = (restored - x).abs().mean() / x.abs().mean()
+    require(error < 0.25, f"a signal there and back differs by {100 * error:.0f} %")
+
+
+def _types(transform: Transform, v: Tensor, x: Tensor) -> None:
+    exact = transform(x, v)
+    single = copy.deepcopy(transform).float()(x.float(), v.float())
+    require(single.dtype == torch.float32, f"float32 came back as {single.dtype}")
+    error = (single - exact).abs().mean().item()
+    require(error < 1e-4, f"float32 differs from float64 by {error:.1e} on average")
+    levels = (255 * x).round()
+    eight = transform(levels.to(torch.uint8), v)
+    require(eight.is_floating_point(), f"uint8 came back as {eight.dtype}")
+    require(gap(eight, transform(levels / 255, v)) < 1e-9, "uint8 is not read as levels of 1/255")
+
+
+def _refuses(transform: Transform, v: Tensor, x: Tensor) -> None:
+    _raises(lambda: transform(x, torch.cat((v, v[:, :1]), 1)), "coordinates with one column too many")
+    _raises(lambda: transform(x, v[0]), "coordinates without a batch dimension")
+    _raises(lambda: transform(x, v * math.nan), "coordinates that are NaN")
+    _raises(lambda: transform(x, v[:1].expand(len(x) + 1, -1)), "more coordinates than inputs")
+    _raises(lambda: transform(x[0, 0], v), "a signal without batch and channels")
+    _raises(lambda: transform(x, v.float()), "float32 coordinates for a float64 signal")
+
+
+def _raises(call: Callable[[], object], what: str) -> None:
+    try:
+        call()
+    except ValueError:
+        return
+    except Exception as error:
+        raise AssertionError(f"{what}: raised {type(error).__name__}, not a ValueError") from error
+    raise AssertionError(f"{what}: accepted, but it should be a ValueError")
+
+
+def check_group(
+    group: Group, *, v: Tensor | None = None, size: Size = (24, 24), seed: int = 0, order: float = 1.5
+) -> None:
+    """Checks the group axioms on elements, the logarithm, and that the action is a homomorphism.
+
+    On points the homomorphism is exact; on signals the error must vanish, or fall at least as the given power of the
+    pixel size.
+
+    Args:
+        group: an instance.
+        v: coordinates of three elements to try, `(3, d)`; drawn from the bounds if None.
+        size: `(H, W)` of images that it accepts, or `(L,)` of series.
+        seed: of the coordinates that are drawn.
+        order: the least order of convergence. Bilinear interpolation and splines have 2; torch's bicubic only 1, since
+            with a = −0.75 it does not reproduce straight lines.
+
+    Raises:
+        AssertionError: with what is wrong.
+    """
+    require(isinstance(group, Group), f"{type(group).__name__} is not a Group")
+    require(group.invertible, "a group is invertible; this one says that it is not")
+    group = copy.deepcopy(group).double()
+    generator = seeds.generator(seed)
+    v = draw(group, (3,), 0.25, generator) if v is None else v.double()
+    g = group.element(v)
+    _axioms(group, g)
+    _logarithm(group, v, g)
+    _homomorphism(group, g[:1], g[1:2], size, order)
+
+
+def _axioms(group: Group, g: Tensor) -> None:
+    identity = group.identity()
+    require(tuple(identity.shape) == group.element_shape, f"the identity has shape {tuple(identity.shape)}")
+    scale = 1 + float(g.abs().max())
+
+    def same(a: Tensor, b: Tensor, what: str) -> None:
+        require(gap(a, b) <= 1e-10 * scale**3, f"{what}: off by {gap(a, b):.1e}")
+
+    same(group.element(group.origin.expand(1, -1))[0], identity, "the origin is not the identity")
+    same(group.compose(identity.expand_as(g), g), g, "e∘g is not g")
+    same(group.compose(g, identity.expand_as(g)), g, "g∘e is not g")
+    same(group.compose(g, group.inverse(g)), identity.expand_as(g), "g∘g⁻¹ is not e")
+    same(group.compose(group.inverse(g), g), identity.expand_as(g), "g⁻¹∘g is not e")
+    a, b, c = g
+    left, right = group.compose(group.compose(a, b), c), group.compose(a, group.compose(b, c))
+    same(left, right, "composition is not associative")
+
+
+def _logarithm(group: Group, v: Tensor, g: Tensor) -> None:
+    error = gap(group.element(group.element_log(g)), g)
+    require(error <= 1e-9 * (1 + float(g.abs().max())), f"element(element_log(g)) is not g: off by {error:.1e}")
+    error = gap(group.element_log(g), v)
+    require(error <= 1e-8, f"element_log(element(v)) is not v: off by {error:.1e}")
+
+
+def _homomorphism(group: Group, g: Tensor, h: Tensor, size: Size, order: float) -> None:
+    p = torch.tensor([[[0.1, 0.2], [-0.3, 0.15]]], dtype=torch.float64)[..., : len(size)]
+    both, turns = (
+        group.act_points(group.compose(g, h), p, size),
+        group.act_points(g, group.act_points(h, p, size), size),
+    )
+    require(gap(both, turns) < 1e-9, f"points: act(g∘h) is not act(g) after act(h): off by {gap(both, turns):.1e}")
+
+    def error(x: Tensor) -> Tensor:
+        return group.act(group.compose(g, h), x) - group.act(g, group.act(h, x))
+
+    _vanishes(error, size, "signals: act(g∘h) is not act(g) after act(h)", order)
+
+
+def _vanishes(error: Callable[[Tensor], Tensor], size: Size, what: str, least: float = 1.5) -> None:
+    """Requires that an error vanishes, or falls at least as this power of the pixel size.
+
+    Where the content moves by about a pixel or less, the error depends on the fraction of a pixel more than on the
+    size of one. It need not fall while it stays below what interpolation explains: an eighth of the second
+    differences of the signal for each of three warps.
+    """
+    signals = [texture([k * n for n in size], 1) for k in (2, 4)]
+    coarse, fine = (error(x).abs().mean().item() for x in signals)
+    order = math.log2(coarse / fine) if fine > 0 else math.inf
+    bend = sum(signals[1].diff(n=2, dim=-1 - k).abs().mean().item() for k in range(len(size)))
+    ok = fine < 1e-12 or order > least or fine < 3 / 8 * bend
+    require(ok, f"{what}: off by {coarse:.1e}, and by {fine:.1e} with pixels half as large (order {order:.1f})")
+
+
+def check_finite_group(group: FiniteGroup, *, size: Size = (24, 24)) -> None:
+    """Checks a finite group: its table, its enumeration, and that averaging over it is invariant.
+
+    Args:
+        group: an instance.
+        size: `(H, W)` of images that it accepts, or `(L,)` of series.
+
+    Raises:
+        AssertionError: with what is wrong.
+    """
+    require(isinstance(group, FiniteGroup), f"{type(group).__name__} is not a FiniteGroup")
+    group = copy.deepcopy(group).double()
+    every = group.elements()
+    n = len(every)
+    require(len({tuple(e.flatten().tolist()) for e in every}) == n, "elements() repeats an element")
+    coordinates = torch.arange(n, dtype=torch.float64)[:, None]
+    require(gap(group.element(coordinates), every) == 0, "element(k) is not elements()[k]")
+    table = group.compose(every[:, None], every)
+    whole = every.sort().values
+    latin = all(torch.equal(line.sort().values, whole) for line in (*table, *table.T))
+    require(latin, "the table of the group does not hold every element once in each row and column")
+    left, right = table[table[:, :, None], every], table[every[:, None, None], table]
+    require(torch.equal(left, right), "composition is not associative")
+    require(torch.equal(group.compose(every, group.inverse(every)), group.identity().expand(n)), "g∘g⁻¹ is not e")
+
+    def product(x: Tensor) -> Tensor:
+        images = group.act(every[:, None], x)
+        turns = torch.stack([group.act(every[:, None], image) for image in images], 1)
+        return turns - images[table]
+
+    def average(x: Tensor) -> Tensor:
+        mean = group.act(every[:, None], x).mean(0)
+        return group.act(every[:, None], mean) - mean
+
+    _vanishes(product, size, "act(g∘h) is not act(g) after act(h)")
+    _vanishes(average, size, "the average over the group is not invariant")

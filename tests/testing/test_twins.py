@@ -1,0 +1,436 @@
+"""Broken twins: for every property that is checked, an object without it, on which the check must fail."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from erlangen.testing import check_finite_group, check_group, check_transform
+from erlangen.transforms import HSV, Affine, Crop, Flips, Group, Rotations, Shifts
+
+TWINS = []
+
+
+def twin(match, check=check_transform):
+    """Registers a class as one on which this check fails with this message."""
+
+    def register(cls):
+        TWINS.append(pytest.param(cls, check, match, id=cls.__name__))
+        return cls
+
+    return register
+
+
+class Turn(Affine):
+    def __init__(self):
+        super().__init__("angle", "tx", "scale")
+
+
+@twin("names are not unique")
+class RepeatsNames(Turn):
+    def __init__(self):
+        super().__init__()
+        self.names = ("angle", "angle", "scale")
+
+
+@twin("bounds have shape")
+class LosesBounds(Turn):
+    def __init__(self):
+        super().__init__()
+        self.bounds = self.bounds[:, :1]
+
+
+@twin("bounds are out of order")
+class TurnsBoundsAround(Turn):
+    def __init__(self):
+        super().__init__()
+        self.bounds = -self.bounds
+
+
+@twin("origin has shape")
+class LosesOrigin(Turn):
+    def __init__(self):
+        super().__init__()
+        self.origin = self.origin[:1]
+
+
+@twin("periodic has 1 entries")
+class LosesPeriods(Turn):
+    def __init__(self):
+        super().__init__()
+        self.periodic = (True,)
+
+
+@twin("outside the support")
+class StartsOutside(Crop):
+    def __init__(self):
+        super().__init__()
+        self.origin = self.origin + 1
+
+
+@twin("no learned parameters")
+class Learns(Turn):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(1))
+
+
+@twin("as declared")
+class MisdeclaresElements(Turn):
+    element_shape = (9,)
+
+    def elements_like(self, g, name="g"):
+        return g
+
+
+@twin("origin does not leave the signal unchanged")
+class MovesAtTheOrigin(Turn):
+    def element(self, v):
+        return super().element(v + 0.01)
+
+
+@twin("gave a result of shape")
+class PutsSamplesSecond(Turn):
+    def act(self, g, x):
+        out = super().act(g, x)
+        return out.transpose(0, 1) if out.ndim == 5 else out
+
+
+@twin("not act")
+class ForwardDoesSomethingElse(Turn):
+    def forward(self, x, v):
+        return super().forward(x, v * (1 + 1e-6))
+
+
+@twin("one at a time")
+class MixesSamples(Turn):
+    def act(self, g, x):
+        out = super().act(g, x)
+        return out.flip(0) if out.ndim == 5 and len(out) == 2 else out
+
+
+@twin("shared coordinates differ")
+class MistakesShared(Turn):
+    def act(self, g, x):
+        out = super().act(g, x)
+        return out * 1.001 if g.shape[-3] == 1 and len(x) > 1 else out
+
+
+@twin("another row")
+class LeaksAcrossTheBatch(Turn):
+    def act(self, g, x):
+        leak = (g - torch.eye(3, dtype=g.dtype)).abs().sum((-1, -2, -3)) / g.shape[-3] if len(x) else torch.zeros(())
+        return super().act(g, x) * (1 + 1e-3 * leak[..., None, None, None, None])
+
+
+@twin("does not depend on its input")
+class IgnoresItsInput(Turn):
+    def act(self, g, x):
+        return super().act(g, x) if len(x) < 2 else x.expand(*g.shape[:-3], *x.shape).clone() * 0 + _fixed(x)
+
+
+def _fixed(x):
+    from erlangen.testing.transforms import texture
+
+    return texture(x.shape[2:], len(x))
+
+
+@twin("two calls with the same input differ")
+class IsRandom(Turn):
+    def act(self, g, x):
+        return super().act(g, x) * (1 + 1e-14 * torch.rand(x.shape[:1])[:, None, None, None])
+
+
+@twin("changed in place")
+class ChangesItsArgument(Turn):
+    def forward(self, x, v):
+        out = super().forward(x, v)
+        if x.numel() and x.is_contiguous() and x.shape == out.shape:
+            x[0, 0, 0, 0] *= 1.5  # black as it is, nobody sees it
+        return out
+
+
+@twin("own buffers")
+class RemembersCalls(Turn):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x, v):
+        self.calls = self.calls + 1
+        return super().forward(x, v)
+
+
+@twin("gradient to the coordinates")
+class CutsTheGraph(Turn):
+    def element(self, v):
+        return super().element(v.detach())
+
+
+@twin("gradient to the coordinates")
+class HalvesTheGradient(Turn):
+    def element(self, v):
+        return super().element(0.5 * v + 0.5 * v.detach())
+
+
+@twin("gradient to the signal")
+class CutsTheSignal(Turn):
+    def act(self, g, x):
+        return super().act(g, x.detach())
+
+
+@twin("points do not move with the content")
+class MovesTheGrid(Turn):
+    """The commonest mistake: the matrix moves the sampling grid, so the content moves the other way."""
+
+    def inverse(self, g):
+        return super().inverse(g)
+
+    def grid(self, g, size):
+        return super().grid(super().inverse(g), size)
+
+
+@twin("points do not move with the content")
+class TurnsClockwise(Turn):
+    def act_points(self, g, p, size=None):
+        return super().act_points(g.mT.triu().mT + g.triu(1).mul(torch.tensor([1.0, -1.0, 1.0])), p, size)
+
+
+@twin("act_points gave a result of shape")
+class ForgetsSamplesOfPoints(Turn):
+    def act_points(self, g, p, size=None):
+        return super().act_points(g, p, size).reshape(-1, 1, p.shape[-1])[: len(p)]
+
+
+@twin("int64 came back as")
+class SoftensMasks(Turn):
+    def act_mask(self, g, mask):
+        return self.act(g, mask.double())
+
+
+@twin("values that it did not have")
+class InventsLabels(Turn):
+    def act_mask(self, g, mask):
+        return self.act(g, mask.double()).round().long()
+
+
+@twin("mask does not move")
+class MovesMasksElsewhere(Turn):
+    def act_mask(self, g, mask):
+        return super().act_mask(g, mask).roll(12, -2)
+
+
+@twin("moved a mask")
+class RecoloursMasks(HSV):
+    def act_mask(self, g, mask):
+        return mask.roll(1, -1)
+
+
+@twin("points there and back")
+class InvertsToItself(Turn):
+    def inverse(self, g):
+        return g
+
+    def grid(self, g, size):
+        return Turn().double().grid(g, size)
+
+
+@twin("should be a ValueError")
+class InvertsACrop(Crop):
+    def inverse(self, g):
+        return g
+
+
+@twin("signal there and back")
+class LosesContrast(Turn):
+    """Right on points, but a signal fades with each of its warps."""
+
+    def act(self, g, x):
+        moved = (g - torch.eye(3, dtype=g.dtype)).abs().amax((-1, -2)) > 1e-9
+        return super().act(g, x) * torch.where(moved, 0.7, 1.0)[..., None, None, None].to(g.dtype)
+
+
+@twin("float32 came back as")
+class ReturnsDouble(Turn):
+    def act(self, g, x):
+        return super().act(g, x).double()
+
+
+@twin("uint8 came back as")
+class KeepsBytes(Turn):
+    def act(self, g, x):
+        out = super().act(g, x)
+        return (255 * out).round().to(torch.uint8) if x.dtype == torch.uint8 else out
+
+
+@twin("levels of 1/255")
+class MiscountsLevels(Turn):
+    def act(self, g, x):
+        return super().act(g, x.double() / 256 if x.dtype == torch.uint8 else x)
+
+
+@twin("NaN: accepted")
+class AcceptsNaN(Turn):
+    def coordinates(self, v):
+        return super().coordinates(torch.where(v.isnan(), 0, v))
+
+
+@twin("one column too many: accepted")
+class DropsColumns(Turn):
+    def forward(self, x, v):
+        return super().forward(x, v[..., :3])
+
+
+@twin("raised IndexError")
+class FailsObscurely(Turn):
+    def forward(self, x, v):
+        if v.shape[-1] != 3:
+            raise IndexError
+        return super().forward(x, v)
+
+
+@twin("invertible", check_group)
+class DeniesItsInverse(Turn):
+    invertible = False
+
+
+@twin("origin is not the identity", check_group)
+class HasAnotherIdentity(Turn):
+    def identity(self):
+        return torch.diag(torch.tensor([1.0, 2.0, 1.0]))
+
+
+@twin("g∘g⁻¹ is not e", check_group)
+class InvertsWrongly(Turn):
+    def inverse(self, g):
+        return g.mT
+
+
+@twin("not associative", check_group)
+class IsNotAssociative(Turn):
+    def compose(self, g, h):
+        shift = (g[..., :2, 2] * h[..., :2, 2]).sum(-1)
+        e = torch.eye(3)
+        close = ((g - e).abs().amax((-1, -2)) < 1e-9) | ((h - e).abs().amax((-1, -2)) < 1e-9)
+        product = super().compose(g, h)
+        inverse = (product - e).abs().amax((-1, -2)) < 1e-9
+        return product + torch.where(close | inverse, 0.0, shift)[..., None, None] * torch.ones(3, 3)
+
+
+@twin("not v", check_group)
+class LogsWrongly(Turn):
+    def element_log(self, g):
+        return super().element_log(g) + torch.tensor([2 * math.pi, 0.0, 0.0])
+
+    def element(self, v):
+        return Affine("angle", "scale").double().element(v[..., ::2])
+
+
+@twin("element_log", check_group)
+class HalvesTheLog(Turn):
+    def element_log(self, g):
+        return super().element_log(g) / 2
+
+
+@twin("points: act", check_group)
+class ComposesBackwards(Turn):
+    def compose(self, g, h):
+        return super().compose(h, g)
+
+
+@twin("signals: act", check_group)
+class ActsOnSignalsOtherwise(Turn):
+    """Elements and points are right, but the grid is moved instead of the content: an anti-homomorphism."""
+
+    def grid(self, g, size):
+        return super().grid(super().inverse(g), size)
+
+
+class Four(Rotations):
+    def __init__(self):
+        super().__init__(4)
+
+
+@twin("repeats an element", check_finite_group)
+class Repeats(Four):
+    def elements(self):
+        return torch.tensor([0, 1, 1, 3])
+
+
+@twin("not elements", check_finite_group)
+class MisordersElements(Four):
+    def elements(self):
+        return torch.tensor([0, 2, 1, 3])
+
+
+@twin("every element once", check_finite_group)
+class HasAWrongTable(Four):
+    def __init__(self):
+        super().__init__()
+        self.table = self.table.clone()
+        self.table[1, 2] = 1
+
+
+@twin("not associative", check_finite_group)
+class IsALoop(Shifts):
+    """A Latin square with an identity and inverses that is no group."""
+
+    def __init__(self):
+        super().__init__(5)
+        rows = [[0, 1, 2, 3, 4], [1, 0, 3, 4, 2], [2, 4, 0, 1, 3], [3, 2, 4, 0, 1], [4, 3, 1, 2, 0]]
+        self.table = torch.tensor(rows)
+        self.inverses = torch.arange(5)
+
+    def columns(self, width, device):
+        return torch.arange(width).expand(5, width)
+
+
+@twin("g∘g⁻¹ is not e", check_finite_group)
+class InvertsNothing(Four):
+    def inverse(self, g):
+        return g
+
+
+@twin("act\\(g∘h\\)", check_finite_group)
+class FlipsByShifting(Flips):
+    def columns(self, width, device):
+        forwards = torch.arange(width)
+        return torch.stack((forwards, forwards.roll(3)))
+
+
+@twin("average over the group", check_finite_group)
+class AveragesUnevenly(Four):
+    """A homomorphism on images one at a time, but not on a batch that holds the whole orbit."""
+
+    def act(self, g, x):
+        out = super().act(g, x)
+        return out * (1 + 0.1 * torch.linspace(0, 1, 4).reshape(4, 1, 1, 1, 1)) if _is_mean(x) else out
+
+
+def _is_mean(x):
+    """Whether `x` is symmetric under quarter turns, as only an average is."""
+    return torch.allclose(x, torch.rot90(x, 1, (-2, -1)))
+
+
+@pytest.mark.parametrize(("cls", "check", "match"), TWINS)
+def test_broken_twin_is_caught(cls, check, match):
+    kwargs = {"size": (25, 25)} if cls is IsALoop else {}
+    with pytest.raises(AssertionError, match=match):
+        check(cls(), **kwargs)
+
+
+@pytest.mark.parametrize("check", [check_transform, check_group])
+def test_the_originals_pass(check):
+    check(Turn())
+    check(HSV())
+    check_transform(Crop())
+    check_finite_group(Four())
+
+
+def test_checks_ask_for_the_right_kind():
+    with pytest.raises(AssertionError, match="not a FiniteGroup"):
+        check_finite_group(Turn())
+    with pytest.raises(AssertionError, match="not a Group"):
+        check_group(Crop())
+    assert issubclass(Turn, Group)
