@@ -1,0 +1,92 @@
+"""The command line: `erlangen demo`, `erlangen figures`. Thin; torch and the rest load when they are needed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import tyro
+
+from .. import __version__
+from .progress import progress
+
+__all__ = ["main"]
+
+
+@dataclass(frozen=True)
+class Demo:
+    """Draw the gallery of all transforms: one picture and one self-contained page."""
+
+    output: Path = Path("demo")
+    """Folder for gallery.png and gallery.html; made if it is missing."""
+
+    def run(self) -> list[Path]:
+        """Draws both files."""
+        from ..report.gallery import gallery
+
+        with progress("Drawing the gallery") as tell:
+            return list(gallery(self.output, tell))
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Redraw the figures of the documentation."""
+
+    output: Path = Path("docs/images")
+    """Folder for the figures; made if it is missing."""
+
+    def run(self) -> list[Path]:
+        """Draws all of them."""
+        from ..report.conventions import figures
+
+        with progress("Drawing the figures") as tell:
+            return figures(self.output, tell)
+
+
+Command: TypeAlias = Annotated[Demo, tyro.conf.subcommand("demo")] | Annotated[Figures, tyro.conf.subcommand("figures")]
+DESCRIPTION = """Learn from data which transformations leave an input's meaning unchanged.
+
+`erlangen --version` says which version this is."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command and returns its exit code: 0, or 2 for what the user can put right."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    if arguments in (["--version"], ["-V"]):
+        print(f"erlangen {__version__}")
+        return 0
+    command = tyro.cli(
+        Command,  # pyright: ignore[reportArgumentType]
+        prog="erlangen",
+        description=DESCRIPTION,
+        args=arguments or ["--help"],
+        config=(tyro.conf.OmitSubcommandPrefixes,),
+    )
+    reason = refusal(command.output)
+    if reason is None:
+        try:
+            paths = command.run()
+        except OSError as error:
+            reason = f"{error.filename or command.output}: {error.strerror or error}"
+        else:
+            print(*paths, sep="\n")
+            return 0
+    print(f"erlangen: {reason}", file=sys.stderr)
+    return 2
+
+
+def refusal(output: Path) -> str | None:
+    """Why no files can be put into a folder, in a sentence, if they cannot; it is made if it is missing."""
+    if output.exists() and not output.is_dir():
+        return f"--output {output} is a file; give a folder."
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        probe = output / ".erlangen"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        return f"cannot write to --output {output}: {(error.strerror or str(error)).lower()}."
+    return None

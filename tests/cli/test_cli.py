@@ -1,0 +1,87 @@
+import os
+import subprocess
+import sys
+
+import pytest
+
+import erlangen
+from erlangen import cli
+from erlangen.report import gallery as drawing
+
+
+def run(*arguments, cwd=None):
+    environment = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(erlangen.__file__)), "COLUMNS": "100"}
+    command = [sys.executable, "-m", "erlangen", *arguments]
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300)
+
+
+def test_version():
+    result = run("--version")
+    assert (result.returncode, result.stdout, result.stderr) == (0, f"erlangen {erlangen.__version__}\n", "")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], []])
+def test_help_names_the_commands(arguments):
+    result = run(*arguments)
+    assert result.returncode == 0
+    for word in ("demo", "figures", "--version"):
+        assert word in result.stdout
+
+
+def test_help_loads_nothing_heavy():
+    code = "import sys; from erlangen import cli; print({'torch', 'numpy', 'matplotlib'} & sys.modules.keys())"
+    environment = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(erlangen.__file__))}
+    result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert result.stdout.strip() == "set()", result.stderr
+
+
+@pytest.mark.parametrize("arguments", [["dmo"], ["demo", "--outptu", "x"], ["demo", "--output"]])
+def test_a_mistyped_command_is_refused(arguments):
+    result = run(*arguments)
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr
+
+
+def test_demo_draws_both_files(tmp_path):
+    result = run("demo", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split() == [os.path.join("demo", "gallery.png"), os.path.join("demo", "gallery.html")]
+    assert result.stderr == ""  # no terminal, no bar
+    for line in result.stdout.split():
+        assert (tmp_path / line).stat().st_size > 100_000
+
+
+@pytest.mark.parametrize("command", ["demo", "figures"])
+def test_a_file_as_output_is_refused(tmp_path, capsys, command):
+    (tmp_path / "taken").write_text("mine")
+    assert cli.main([command, "--output", str(tmp_path / "taken")]) == 2
+    assert capsys.readouterr().err.endswith("is a file; give a folder.\n")
+    assert cli.main([command, "--output", str(tmp_path / "taken" / "below")]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("erlangen: cannot write to --output")
+    assert error.count("\n") == 1
+    assert (tmp_path / "taken").read_text() == "mine"
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_is_not_writable_is_refused(tmp_path, capsys):
+    tmp_path.chmod(0o500)
+    assert cli.main(["demo", "--output", str(tmp_path)]) == 2
+    assert "permission denied" in capsys.readouterr().err
+
+
+def test_a_full_disk_is_one_sentence(tmp_path, capsys, monkeypatch):
+    def full(folder, progress):
+        raise OSError(28, "No space left on device", str(folder))
+
+    monkeypatch.setattr(sys.modules[drawing.__module__], "gallery", full)
+    assert cli.main(["demo", "--output", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == f"erlangen: {tmp_path}: No space left on device\n"
+
+
+def test_figures_go_where_they_are_told(tmp_path, capsys, monkeypatch):
+    from erlangen.report import conventions
+
+    monkeypatch.setattr(conventions, "FIGURES", {"hue": conventions.hue})
+    assert cli.main(["figures", "--output", str(tmp_path / "new" / "images")]) == 0
+    assert capsys.readouterr().out.split() == [str(tmp_path / "new" / "images" / "hue.png")]

@@ -1,0 +1,111 @@
+import importlib.util
+import inspect
+import io
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import erlangen.transforms
+from erlangen.report.conventions import FIGURES, figures
+from erlangen.report.exhibits import PICTURES, SERIES, coordinates
+from erlangen.report.gallery import LENGTH, gallery
+from erlangen.transforms import CPAB, Affine, FiniteGroup, Group, Rotations, Transform
+
+SIZE = 128  # of picture(), as the snippets of the page have it
+BUILDERS = [(build, SIZE) for build in PICTURES.values()] + [(build, LENGTH) for build in SERIES.values()]
+IDS = [*PICTURES, *(f"series {name}" for name in SERIES)]
+
+
+def reader():
+    """`check_self_contained` of the tests of pages; tests are not a package."""
+    path = Path(__file__).with_name("test_page.py")
+    spec = importlib.util.spec_from_file_location("pages", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.check_self_contained
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory):
+    before = matplotlib.rcParams.copy()
+    told = []
+    folder = tmp_path_factory.mktemp("gallery") / "made"
+    picture, page = gallery(folder, lambda share, what: told.append(share))
+    assert told == sorted(told)
+    assert told[-1] == 1.0
+    assert matplotlib.rcParams.copy() == before
+    return picture, page
+
+
+def test_the_picture(drawn):
+    image = Image.open(io.BytesIO(drawn[0].read_bytes()))
+    image.load()
+    assert image.format == "PNG"
+    assert 1600 <= image.width <= 2000
+    assert drawn[0].stat().st_size < 1_500_000
+    pixels = np.asarray(image.convert("RGB"))
+    assert pixels.std() > 30
+    assert len(np.unique(pixels.reshape(-1, 3), axis=0)) > 1000
+
+
+def test_the_page_is_self_contained(drawn):
+    text = drawn[1].read_text(encoding="utf-8")
+    found = reader()(text)
+    assert len(found.images) > 100
+    assert drawn[1].stat().st_size < 4_000_000
+    assert "<script" not in text
+
+
+def test_every_transform_is_shown(drawn):
+    """A new public class without a card fails here."""
+    public = [getattr(erlangen.transforms, name) for name in erlangen.transforms.__all__]
+    classes = [c for c in public if inspect.isclass(c) and issubclass(c, Transform)]
+    concrete = [c for c in classes if c not in (Transform, Group, FiniteGroup)]
+    assert Affine in concrete
+    shown = [build(16 if size == SIZE else size) for build, size in BUILDERS]
+    assert [c.__name__ for c in concrete if not any(isinstance(e.transform, c) for e in shown)] == []
+    text = drawn[1].read_text(encoding="utf-8")
+    assert [c.__name__ for c in concrete if f"import {c.__name__}" not in text and f", {c.__name__}" not in text] == []
+
+
+@pytest.mark.parametrize(("build", "size"), BUILDERS, ids=IDS)
+def test_the_code_makes_what_is_shown(build, size):
+    torch.set_default_dtype(torch.float32)
+    exhibit = build(size)
+    namespace = {"torch": torch, "x": exhibit.signal}
+    exec(exhibit.code, namespace)
+    y = namespace["y"]
+    shown = [panel.signal for row in exhibit.rows for panel in row.panels if panel.kind != "map"]
+    assert len(y)
+    for made in y.flatten(0, y.ndim - exhibit.signal.ndim):
+        assert any(made.shape == s.shape and torch.allclose(made, s, atol=1e-4) for s in shown)
+
+
+@pytest.mark.parametrize(("build", "size"), BUILDERS, ids=IDS)
+def test_the_highlighted_panel_is_the_signal(build, size):
+    exhibit = build(16 if size == SIZE else size)
+    for row in exhibit.rows:
+        marked = [p for p in row.panels if p.identity and p.kind != "map" and row.label != "masks"]
+        assert len(marked) <= 1
+        for panel in marked:
+            assert torch.allclose(panel.signal, exhibit.signal[0], atol=1e-6)
+
+
+def test_coordinates_as_text():
+    assert coordinates(Affine("tx", "ty", "angle")) == "tx, ty ∈ [−0.25, 0.25]; angle ∈ [−π, π]"
+    assert coordinates(CPAB((3, 3))) == "theta0 … theta33 ∈ [−0.5, 0.5]"
+    assert coordinates(Rotations(4)) == "index ∈ {0, …, 3}"
+
+
+def test_figures_of_the_documentation(tmp_path):
+    paths = figures(tmp_path / "images")
+    assert [p.stem for p in paths] == list(FIGURES)
+    for path in paths:
+        image = Image.open(path)
+        image.load()
+        assert np.asarray(image.convert("RGB")).std() > 5
+        assert path.stat().st_size < (1_500_000 if path.stem == "gallery" else 150_000)

@@ -1,0 +1,44 @@
+"""The README and the pages under docs say what is true: their code runs, their links lead somewhere."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def name(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_code_blocks_run(page):
+    torch.set_default_dtype(torch.float32)  # what a reader has
+    text = page.read_text(encoding="utf-8")
+    namespace = {"__name__": "docs"}
+    for match in re.finditer(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        line = text[: match.start(1)].count("\n")
+        exec(compile("\n" * line + match[1], name(page), "exec"), namespace)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_lead_somewhere(page):
+    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8"))
+    assert [t for t in targets if not t.startswith("https://") and not (page.parent / t).is_file()] == []
+
+
+def test_the_pages_have_code_and_pictures():
+    for page in (ROOT / "README.md", ROOT / "docs" / "conventions.md"):
+        text = page.read_text(encoding="utf-8")
+        assert "```python" in text
+        assert "![" in text
+
+
+def test_every_figure_is_used_and_small():
+    used = {match for page in PAGES for match in re.findall(r"images/([\w.-]+)", page.read_text(encoding="utf-8"))}
+    for path in (ROOT / "docs" / "images").iterdir():
+        assert path.name in used
+        assert path.stat().st_size < (1_500_000 if path.stem == "gallery" else 150_000)
