@@ -172,7 +172,7 @@ class _AffineExp(Function):
         if far is None:
             return _pull_near(invariants, xi, xn, grad)
         # The translation's gradient goes, solved by A, to e^A, to A and to b at once.
-        a, b, _, c, d, *_, det = invariants
+        a, b, _x, c, d, _y, _m, _n, _delta, det = invariants
         gx, gy, det = grad[..., 0, 2], grad[..., 1, 2], torch.where(far, det, 1)
         solved = torch.stack(((d * gx - c * gy) / det, (a * gy - b * gx) / det), -1)
         solved = torch.where(far.unsqueeze(-1), solved, 0).unsqueeze(-1)
