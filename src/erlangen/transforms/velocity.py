@@ -203,7 +203,7 @@ def _triangles(nodal: Tensor, cells: tuple[int, int]) -> Tensor:
 
 
 def _affine(table: Tensor, u: Tensor, size: Tensor) -> tuple[Tensor, ...]:
-    """Value and derivatives of the field at each point, its place between `_lines`, and along which axes it is inside."""
+    """Value and derivatives of the field at each point, its place between `_lines`, and on which axes it is inside."""
     corner = u.detach().floor()
     nearest = torch.minimum(corner.clamp(min=0), size - 1)
     inside = ((u >= 0) & (u <= size)).to(u.dtype)
@@ -290,18 +290,19 @@ def _run(table: Tensor, u: Tensor, size: Tensor, schedule: Tensor) -> Tensor:
     left = torch.ones_like(u[0])
     for plan in schedule:
         u, left = _Step.apply(table, u, left, size, plan)
-    return u
+    return u.contiguous()
 
 
 def _pull(gradient: Tensor, table: Tensor, u: Tensor, size: Tensor, schedule: Tensor) -> tuple[Tensor, Tensor]:
-    return torch.func.vjp(lambda table, u: _run(table, u, size, schedule), table, u)[1](gradient)
+    gradients = torch.func.vjp(lambda table, u: _run(table, u, size, schedule), table, u)[1](gradient)
+    return gradients[0].contiguous(), gradients[1].contiguous()
 
 
 # For torch.compile the flow is one opaque operation: its steps, unrolled, take many minutes to compile.
 _opaque = torch.library.custom_op("erlangen::flow2d", _run, mutates_args=())
 _opaque_pull = torch.library.custom_op("erlangen::flow2d_backward", _pull, mutates_args=())
-_opaque.register_fake(lambda table, u, size, schedule: torch.empty_like(u))
-_opaque_pull.register_fake(lambda _, table, u, size, schedule: (torch.empty_like(table), torch.empty_like(u)))
+_opaque.register_fake(lambda table, u, size, schedule: u.new_empty(u.shape))
+_opaque_pull.register_fake(lambda _, table, u, *rest: (table.new_empty(table.shape), u.new_empty(u.shape)))
 _opaque.register_autograd(
     lambda ctx, gradient: (*_opaque_pull(gradient, *ctx.saved_tensors), None, None),
     setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
