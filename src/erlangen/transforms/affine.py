@@ -13,6 +13,7 @@ from ..utils.shapes import check_true, describe
 from .base import Bounds, Group, resolve_bounds
 from .matrix import affine_exp, affine_inverse, affine_log, compose_matrices, with_last_row
 from .spatial import Spatial, pixel_centres
+from .special import growth
 
 __all__ = ["Affine", "AffineMatrix", "MatrixGroup", "Similarity", "TimeAffine"]
 
@@ -239,7 +240,7 @@ class TimeAffine(MatrixGroup):
         zero = torch.zeros_like(v[..., 0])
         shift = v[..., self.names.index("shift")] if "shift" in self.names else zero
         stretch = v[..., self.names.index("stretch")] if "stretch" in self.names else zero
-        moved = shift if self.factored else shift * _phi(stretch)
+        moved = shift if self.factored else shift * growth(stretch)
         return with_last_row(torch.stack((stretch.exp(), moved), -1).unsqueeze(-2))
 
     def inverse(self, g: Tensor) -> Tensor:
@@ -254,16 +255,5 @@ class TimeAffine(MatrixGroup):
         rate, moved = g[..., 0, :].unbind(-1)
         check_true("g", rate > 0, f"{describe(g)} with other rates", "matrices with a positive rate of time")
         stretch = rate.log()
-        values = {"stretch": stretch, "shift": moved if self.factored else moved / _phi(stretch)}
+        values = {"stretch": stretch, "shift": moved if self.factored else moved / growth(stretch)}
         return self.check_log(g, torch.stack([values[name] for name in self.names], -1))
-
-
-def _phi(z: Tensor) -> Tensor:
-    """(e^z - 1) / z, by its power series near 0, where the quotient has no derivative."""
-    near = z.abs() < 0.1
-    small = torch.where(near, z, 0)
-    series = torch.ones_like(z)
-    for k in range(10, 1, -1):
-        series = series * small / k + 1
-    far = torch.where(near, 1, z)
-    return torch.where(near, series, torch.expm1(far) / far)

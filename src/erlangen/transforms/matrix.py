@@ -22,6 +22,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from ..utils.shapes import check_true, describe, eager_on_cpu
+from .special import horner
 
 __all__ = ["affine_exp", "affine_inverse", "affine_log", "compose_matrices", "with_last_row"]
 
@@ -70,14 +71,6 @@ def _constants(like: Tensor) -> tuple[Tensor, ...]:
     return made
 
 
-def _horner(x: Tensor, coefficients: list[float]) -> Tensor:
-    """The polynomial with these coefficients, lowest first."""
-    value = torch.full_like(x, coefficients[-1])
-    for c in reversed(coefficients[:-1]):
-        value = value * x + c
-    return value
-
-
 # Of S' / S, the derivative of log S(x) = x/6 - x²/180 + x³/2835 - ...
 _LOG_SLOPE = [1 / 6, -1 / 90, 1 / 945, -1 / 9450, 1 / 93555, -691 / 638512875, 2 / 18243225, -3617 / 325641566250]
 
@@ -92,7 +85,7 @@ def _cosine_sine(x: Tensor) -> tuple[Tensor, Tensor]:
 def _slope(x: Tensor, c: Tensor, s: Tensor) -> Tensor:
     """S' = (C - S) / 2x, for C and S with a common factor; by the power series of S' / S where this cancels."""
     near = x.abs() < 0.1
-    series = s * _horner(x, _LOG_SLOPE[: 4 if x.dtype == torch.float32 else None])
+    series = s * horner(x, _LOG_SLOPE[: 4 if x.dtype == torch.float32 else None])
     return torch.where(near, series, (c - s) / torch.where(near, 1, 2 * x))
 
 
@@ -104,9 +97,9 @@ def _smooth(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     far = c, s, (c - s) / (2 * large)
     factorial, terms = math.factorial, range(10)
     series = (
-        _horner(small, [1 / factorial(2 * k) for k in terms]),
-        _horner(small, [1 / factorial(2 * k + 1) for k in terms]),
-        _horner(small, [(k + 1) / factorial(2 * k + 3) for k in terms]),
+        horner(small, [1 / factorial(2 * k) for k in terms]),
+        horner(small, [1 / factorial(2 * k + 1) for k in terms]),
+        horner(small, [(k + 1) / factorial(2 * k + 3) for k in terms]),
     )
     c, s, slope = (torch.where(near, a, b) for a, b in zip(series, far, strict=True))
     return c, s, slope

@@ -25,14 +25,14 @@ from torch.autograd.function import BackwardCFunction, FunctionCtx
 from torch.nn.functional import pad
 
 from ..utils.shapes import check_tensor, compute_dtype, describe
+from .special import growth
 
 __all__ = ["Field1d", "Field2d"]
 
-# Taylor coefficients, highest power first, exact to float64 rounding for |z| < 1/64: sinh(z / 2) / (z / 2) in powers of
-# z², 2 atanh(w) / w in powers of w². The quotients are accurate near 0, but their first and second derivatives are not.
+# Taylor coefficients of 2 atanh(w) / w in powers of w², highest first, exact to rounding for |w| < 1/64. The quotient
+# is accurate near 0, but its first and second derivatives are not.
 _NEAR = 1 / 64
-_SINH = [1 / 1920, 1 / 24, 1]
-_ATANH = [2 / 7, 2 / 5, 2 / 3, 2]
+_ATANH = {torch.float64: [2 / 7, 2 / 5, 2 / 3, 2.0], torch.float32: [2 / 3, 2.0]}
 
 
 def _polynomial(coefficients: list[Any], z: Tensor) -> Tensor:
@@ -47,27 +47,20 @@ def _slowest(dtype: torch.dtype) -> float:
     return torch.finfo(dtype).tiny ** 0.25
 
 
-def _growth(z: Tensor) -> Tensor:
-    r"""The mean growth $(e^z - 1) / z$ of a velocity over a time with exponent z."""
-    mask = (z.abs() < _NEAR).to(z.dtype)
-    near = z * mask
-    # No speed above `_slowest` grows further than this in one cell; without the limit 0 * inf is NaN at rest.
-    far = (z + mask).clamp(max=-math.log(_slowest(z.dtype)))
-    # Here and below lerp picks, exactly at weights 0 and 1: with its gradient it takes a quarter of the time of where.
-    return torch.lerp(torch.expm1(far) / far, torch.exp(near / 2) * _polynomial(_SINH, near.square()), mask)
-
-
 def _travel_time(distance: Tensor, start: Tensor, end: Tensor) -> Tensor:
-    r"""Time to cover a distance while the speed goes from start to end, affinely in position; 2 if one is not positive.
+    r"""Time to cover a distance while the velocity goes from start to end, affinely in position; 2 if it stops between.
 
     $$ t = d \frac{\log(e / s)}{e - s} = \frac{2 d}{e + s} \frac{\operatorname{artanh} w}{w}, w = \frac{e - s}{e + s} $$
+
+    Distance, start and end have one sign, to the right or to the left.
     """
-    moves = (torch.minimum(start, end) > _slowest(start.dtype)).to(start.dtype)
+    moves = (start * end > _slowest(start.dtype)).to(start.dtype)
     rests = 1 - moves
     start, end = start * moves + rests, end * moves + rests
     total, gap = start + end, end - start
-    near = (gap.abs() < _NEAR * total).to(gap.dtype)
-    series = _polynomial(_ATANH, (gap / total).square()) / total
+    near = (gap.abs() < _NEAR * total.abs()).to(gap.dtype)
+    series = _polynomial(_ATANH[gap.dtype], (gap / total).square()) / total
+    # Here and below lerp picks, exactly at weights 0 and 1: with its gradient it takes a quarter of the time of where.
     return torch.lerp(torch.log(end / start) / (gap + near * total), series, near) * distance * moves + 2 * rests
 
 
@@ -124,23 +117,26 @@ class Field1d(nn.Module):
         rightward, sign = (v > 0).long(), v.detach().sign()
         ahead = cell - 1 + rightward
         leave = ahead.clamp(0, self.cells)
+        distance = nodes.gather(-1, leave) - x
         # Beyond the frame and heading outwards, there is no node ahead.
-        some = (leave == ahead).to(x.dtype)
-        distance = sign * some * (nodes.gather(-1, leave) - x)
-        clock, time = self._times(speeds, distance, sign * v, sign * speeds.gather(-1, leave))
-        rest = some * (1 - time).clamp(min=0)
+        some = None if self.zero_boundary else (leave == ahead).to(x.dtype)
+        distance = distance if some is None else distance * some
+        clock, time = self._times(speeds, distance, v, speeds.gather(-1, leave))
+        rest = (1 - time).clamp(min=0)
+        rest = rest if some is None else rest * some
         start = clock.gather(-1, leave)
         stop = start + sign * rest
         moved = stop != start
-        # For the few cells there are, counting takes a third of the time of a binary search.
-        passed = (clock.unsqueeze(-1) <= stop.unsqueeze(-2)).sum(-2, dtype=torch.int16)
-        last = torch.where(moved, passed.long(), cell)
+        passed = torch.searchsorted(clock.detach(), stop.detach(), right=True, out_int32=True)
+        last = torch.where(moved, passed, cell)
         enter = (last - rightward).clamp(0, self.cells)
         moved = moved.to(x.dtype)
         time = torch.lerp(torch.ones_like(rest), rest - sign * (clock.gather(-1, enter) - start), moved)
         x = torch.lerp(x, nodes.gather(-1, enter), moved)
         v = torch.lerp(v, speeds.gather(-1, enter), moved)
-        return (x + v * time * _growth(slopes.gather(-1, last) * time)).unsqueeze(-1)
+        # No speed above `_slowest` grows further than this in one cell; without the limit 0 * inf is NaN at rest.
+        exponent = (slopes.gather(-1, last) * time).clamp(max=-math.log(_slowest(x.dtype)))
+        return (x + v * time * growth(exponent)).unsqueeze(-1)
 
     def _prepare(self, theta: Tensor, points: Tensor) -> tuple[Tensor, ...]:
         """Velocities of nodes, slopes of cells, nodes; positions, cells (first and last: outside) and velocities."""
@@ -158,9 +154,8 @@ class Field1d(nn.Module):
     def _times(self, speeds: Tensor, distance: Tensor, start: Tensor, end: Tensor) -> tuple[Tensor, Tensor]:
         """Crossing times of the cells left of each node, summed, and travel times of the points; 2 is the longest."""
         left, right = speeds[..., :-1], speeds[..., 1:]
-        sign = left.detach().sign()
-        distance = torch.cat([torch.full_like(left, 2 / self.cells), distance], -1)
-        times = _travel_time(distance, torch.cat([sign * left, start], -1), torch.cat([sign * right, end], -1))
+        distance = torch.cat([left.detach().sign() * (2 / self.cells), distance], -1)
+        times = _travel_time(distance, torch.cat([left, start], -1), torch.cat([right, end], -1))
         crossing, travel = times.clamp(max=2).split([self.cells, start.shape[-1]], -1)
         return pad(crossing.cumsum(-1), (1, 0)), travel
 
