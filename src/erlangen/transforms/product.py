@@ -92,13 +92,12 @@ class Product(Transform):
 
     def element(self, v: Tensor) -> Tensor:
         """Each factor's element, from its own coordinates."""
-        parts = self.coordinates(v).split([f.features for f in self.factors], -1)
-        return self.join([f.element(part) for f, part in zip(self.factors, parts, strict=True)])
+        return self.join(self._elements(v))
 
     def forward(self, x: Tensor, v: Tensor) -> Tensor:
         """Acts with coordinates, in the given order."""
         self.check_types(x, v)
-        return self._in_turn(self.split(self.element(v)), x, _act)
+        return self._in_turn(self._elements(v), x, _act)
 
     def act(self, g: Tensor, x: Tensor) -> Tensor:
         """Acts with each factor in turn."""
@@ -122,6 +121,10 @@ class Product(Transform):
         moving = [k for k, f in enumerate(self.factors) if f.acts_on == "positions"]
         swapped = dict(zip(moving, reversed(moving), strict=True))
         return self.join([parts[swapped.get(k, k)] for k in range(len(parts))])
+
+    def _elements(self, v: Tensor) -> list[Tensor]:
+        parts = self.coordinates(v).split([f.features for f in self.factors], -1)
+        return [f.element(part) for f, part in zip(self.factors, parts, strict=True)]
 
     def _in_order(self, g: Tensor, x: Tensor, action: Action) -> Tensor:
         """Acts in the order that each element asks for; computes both where it cannot be seen which is meant."""
