@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..utils.shapes import check_same, check_tensor, compute_dtype, describe
+from ..utils.shapes import check_finite, check_same, check_tensor, compute_dtype, describe
 
 __all__ = ["Fill", "Interpolation", "Padding", "check_resampling", "from_pixels", "half_extent", "to_pixels", "warp"]
 
@@ -120,6 +120,7 @@ def warp(
     ok = isinstance(grid, Tensor) and grid.ndim >= dims + 2 and grid.shape[-1] == dims and grid.is_floating_point()
     grid = check_tensor("grid", grid, accepted, ok and grid.shape[-dims - 2] in (1, len(x)))
     check_same("grid", grid, "x", x)
+    check_finite("grid", grid)  # torch's backward on the CPU reads outside the image where a position is NaN
     with torch.autocast(x.device.type, enabled=False):
         grid = grid.to(compute_dtype(grid))
         if dims == 1:  # a series is an image one pixel high
