@@ -158,6 +158,10 @@ def test_half_precision_and_autocast_compute_in_float32():
         from_net = Affine().float()(x, v.bfloat16())
     assert cast.dtype == torch.float32
     assert torch.equal(cast, exact)
+    spline = Affine(interpolation="spline").float()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        cast = spline(x, v)
+    assert torch.equal(cast, spline(x, v))
     assert torch.equal(from_net, Affine().float()(x, v.bfloat16().float()))
     halved = Affine().half()(x.half(), v.half())
     assert halved.dtype == torch.float16
