@@ -209,7 +209,7 @@ def test_bad_input(x, grid, match):
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_positions_that_are_not_finite_are_refused(bad):
     """Torch's own grid_sample dies of them in the backward pass."""
-    with pytest.raises(ValueError, match="grid: .*NaN or infinite"):
+    with pytest.raises(ValueError, match=r"grid: .*NaN or infinite"):
         warp(torch.rand(1, 1, 4, 4), torch.full((1, 4, 4, 2), bad), padding="border")
     with pytest.raises(ValueError, match="NaN or infinite"):
         Affine("scale").float()(torch.rand(1, 1, 4, 4).float(), torch.tensor([[200.0]]).float())
