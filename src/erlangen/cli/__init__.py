@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TypeAlias
@@ -27,7 +28,7 @@ class Demo:
         """Draws both files."""
         from ..report.gallery import gallery
 
-        with progress("Drawing the gallery") as tell:
+        with one_thread(), progress("Drawing the gallery") as tell:
             return list(gallery(self.output, tell))
 
 
@@ -42,7 +43,7 @@ class Figures:
         """Draws all of them."""
         from ..report.conventions import figures
 
-        with progress("Drawing the figures") as tell:
+        with one_thread(), progress("Drawing the figures") as tell:
             return figures(self.output, tell)
 
 
@@ -76,6 +77,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
     print(f"erlangen: {reason}", file=sys.stderr)
     return 2
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Pictures are small: threads gain nothing on them, and on a busy machine they wait for one another."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def refusal(output: Path) -> str | None:
