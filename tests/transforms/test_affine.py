@@ -221,6 +221,9 @@ def test_bad_names(names, match):
         ({"tx": (0.5, 0.1)}, r"bounds\['tx'\].*low < high"),
         ({"tx": -0.3}, "low < high"),
         ({"tx": float("inf")}, "finite"),
+        ({"tx": None}, r"bounds\['tx'\]: received None"),
+        ({"tx": "wide"}, "low < high"),
+        ({"tx": (0.0, 1.0, 2.0)}, "low < high"),
     ],
 )
 def test_bad_bounds(bounds, match):
@@ -267,10 +270,21 @@ def test_bad_values_and_types():
         Affine()(x, [[0.0] * 6])
     with pytest.raises(ValueError, match="same device"):
         Affine()(x.to("meta"), v)
+    for transform in (Affine(), Affine(factored=True), TimeAffine(), AffineMatrix()):
+        with pytest.raises(ValueError, match=r"v: .* but the transform is on cpu"):
+            transform(x, torch.zeros(2, transform.features, device="meta"))
     with pytest.raises(ValueError, match="elements of Affine"):
         Affine().act(torch.eye(2).expand(2, 2, 2), x)
     with pytest.raises(ValueError, match="p: received"):
         Affine().act_points(torch.eye(3).expand(2, 3, 3), torch.zeros(2, 4, 3))
+
+
+def test_large_and_small_scales_invert_in_float32():
+    """Their determinants overflow or vanish."""
+    transform = Affine("scale", "angle").float()
+    g = transform.element(torch.tensor([[60.0, 0.3], [-60.0, 0.3], [0.0, 1.0]]).float())
+    product = transform.compose(g, transform.inverse(g))
+    assert torch.allclose(product, torch.eye(3).float(), atol=1e-5)
 
 
 def test_copies_move_and_save():

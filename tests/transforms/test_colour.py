@@ -56,6 +56,17 @@ def test_clips_pass_gradients_through():
     assert v.grad[0, 2] > 0.5  # a clip that cut the gradient would leave 0
 
 
+def test_huge_coordinates_saturate():
+    x = torch.rand(1, 3, 4, 4)
+    x[0, :, 0] = 0.5
+    assert HSV()(x, torch.tensor([[0.3, 2000.0, 2000.0]])).isfinite().all()
+    assert HSV()(x, torch.tensor([[0.3, -2000.0, -2000.0]])).isfinite().all()
+
+
+def test_rounding_beyond_one_is_accepted():
+    assert HSV()(torch.full((1, 3, 2, 2), 1 + 1e-7), torch.zeros(1, 3)).max() == 1
+
+
 def test_unclipped_actions_compose():
     x = 0.3 + 0.1 * torch.rand(2, 3, 4, 4)
     group = HSV()

@@ -42,6 +42,16 @@ def test_the_frame_of_a_wide_image_is_kept():
     assert torch.allclose(white, torch.ones_like(white), atol=1e-9)
 
 
+@pytest.mark.parametrize(("cells", "keep"), [((8, 8), False), ((8, 8), True), ((4, 4), True)])
+def test_draws_from_the_bounds_come_back(cells, keep):
+    transform = CPAB(cells, volume_preserving=keep)
+    low, high = transform.bounds
+    v = low + (high - low) * torch.rand(3, transform.features)
+    p = 2 * torch.rand(3, 40, 2) - 1
+    back = transform.act_points(transform.inverse(v), transform.act_points(v, p))
+    assert (back - p).abs().max() < 2e-4
+
+
 @pytest.mark.parametrize("cells", [(6,), (2, 2)])
 def test_gradients_reach_theta_through_the_image(cells):
     transform = CPAB(cells)

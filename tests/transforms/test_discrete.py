@@ -65,6 +65,16 @@ def test_masks_and_bytes():
     assert torch.equal(Rotations(4).act(torch.tensor([1]), bytes_), torch.rot90(bytes_, 1, (-2, -1)) / 255)
 
 
+@pytest.mark.parametrize(
+    "group", [Rotations(4, interpolation="nearest"), Rotations(6, interpolation="nearest")], ids=repr
+)
+def test_nearest_keeps_bytes_and_integers(group):
+    for dtype in (torch.uint8, torch.int64):
+        x = torch.randint(9, (1, 1, 8, 8)).to(dtype)
+        assert group.act(torch.tensor([1]), x).dtype == dtype
+    assert Flips().act(torch.tensor([1]), x).dtype == torch.int64  # nothing is interpolated
+
+
 def test_integer_coordinates_are_accepted():
     x = torch.rand(2, 3, 6, 6)
     assert torch.equal(Rotations(4)(x, torch.tensor([[1], [2]])), Rotations(4)(x, torch.tensor([[1.0], [2.0]])))
@@ -86,6 +96,11 @@ def test_bad_input():
     x = torch.rand(2, 3, 6, 10)
     with pytest.raises(ValueError, match=r"width of 10.*divisible by 4"):
         Shifts(4).act(torch.tensor([1]), x)
+    with pytest.raises(ValueError, match=r"index.*the transform is on cpu|g: .*the transform is on cpu"):
+        Flips().act(torch.tensor([1], device="meta"), x)
+    for group in (Flips(), Shifts(2), Rotations(4)):
+        with pytest.raises(ValueError, match="p: received"):
+            group.act_points(torch.tensor([1]), None)
     for bad in (0, -1, 2.5, True, "4"):
         with pytest.raises(ValueError, match="n: received"):
             Rotations(bad)

@@ -130,6 +130,13 @@ def test_log_refuses_the_negative_axis(linear):
         affine_log(torch.stack((torch.eye(3), g)))
 
 
+def test_bad_shapes():
+    with pytest.raises(ValueError, match=r"m: received .*\(3, 3\)"):
+        affine_exp(torch.zeros(3, 3))
+    with pytest.raises(ValueError, match=r"g: received .*\(2, 2\)"):
+        affine_log(torch.eye(2))
+
+
 def test_inverse_and_product():
     g, h = affine_exp(torch.randn(2, 50, 2, 3))
     assert (compose_matrices(g, affine_inverse(g)) - torch.eye(3)).abs().max() < 1e-10

@@ -138,6 +138,15 @@ def test_repeated_names_are_told_apart():
     assert Product(Affine("tx", "angle"), Affine("tx")).names == ("tx.0", "angle", "tx.1")
 
 
+@pytest.mark.parametrize("interpolation", ["bicubic", "spline"])
+def test_colours_after_an_interpolation_that_overshoots(interpolation):
+    product = Product(Affine("angle", interpolation=interpolation), HSV())
+    x = torch.rand(1, 3, 16, 16).round()
+    out = product(x, torch.tensor([[0.4, 0.1, 0.1, 0.1]]))
+    assert (out >= 0).all()
+    assert (out <= 1).all()
+
+
 def test_series():
     product = Product(TimeAffine(), Shifts(4), CPAB((4,)))
     assert product(torch.rand(2, 3, 16), torch.zeros(5, 2, product.features)).shape == (5, 2, 3, 16)

@@ -1,6 +1,7 @@
 """Velocity fields against independent interpolation, their flows against ODE solvers and closed forms."""
 
 import copy
+import math
 
 import numpy as np
 import pytest
@@ -185,7 +186,7 @@ def test_inverse_and_semigroup(field, axes):
     torch.testing.assert_close(field.flow(-theta, field.flow(theta, x)), x, rtol=0, atol=atol)
     twice = field.flow(0.7 * theta, field.flow(0.3 * theta, x))
     torch.testing.assert_close(twice, field.flow(theta, x), rtol=0, atol=atol)
-    assert (field.flow(theta, x) - x).abs().max() > 0.1
+    assert (field.flow(theta, x) - x).abs().max() > 0.02
 
 
 @pytest.mark.parametrize(("field", "axes"), FIELDS)
@@ -304,7 +305,8 @@ def test_divergence_is_zero(cells, zero_boundary):
     divergence = table[1, 0] * cells[0] + table[2, 1] * cells[1]
     assert divergence.abs().max() <= (0 if cells[0] == cells[1] else 1e-14)
     if cells[0] == cells[1]:
-        assert set(field.basis.abs().flatten().tolist()) <= {0, 0.5, 1, 2, 4}
+        assert set((field.basis / field.basis.max() * 4).abs().flatten().tolist()) <= {0, 0.5, 1, 2, 4}
+    assert 0.5 < field.basis.norm(dim=-1).max() <= 1  # the standard deviation of a velocity, if theta's is 1
     theta = torch.rand(field.features)
     torch.testing.assert_close(field.velocity(theta, x := uniform(9, 2)), full.velocity(field.basis @ theta, x))
 
@@ -339,7 +341,8 @@ def test_basis_is_deterministic():
     assert not first.state_dict()
     # On 2 × 2 rectangles the first three nodal velocities are free and the others follow.
     basis = Field2d((2, 2), volume_preserving=True).basis
-    assert torch.equal(basis[:3], torch.eye(3))
+    assert torch.equal(basis[:3], torch.eye(3) * basis[0, 0])
+    assert math.log2(basis[0, 0]).is_integer()
 
 
 @pytest.mark.parametrize(("field", "axes"), FIELDS)

@@ -185,6 +185,13 @@ def test_pixels_there_and_back():
     assert torch.equal(corners, torch.tensor([[-0.5, -0.5], [11.5, 5.5]]))
 
 
+@pytest.mark.parametrize("size", [8, (8,), (0, 8), (1, 2, 3), None])
+def test_bad_sizes(size):
+    for call in (to_pixels, from_pixels):
+        with pytest.raises(ValueError, match="size: received"):
+            call(torch.zeros(1, 2), size)
+
+
 def test_empty_results():
     assert warp(torch.rand(0, 3, 4, 4), torch.zeros(5, 0, 4, 4, 2)).shape == (5, 0, 3, 4, 4)
     assert warp(torch.rand(2, 3, 4, 4), torch.zeros(0, 2, 4, 4, 2)).shape == (0, 2, 3, 4, 4)

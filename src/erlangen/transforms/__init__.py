@@ -8,6 +8,7 @@ from .crop import Crop
 from .discrete import Dihedral, Flips, Rotations, Shifts
 from .matrix import affine_exp, affine_log
 from .product import Product
+from .spatial import Spatial
 from .warp import from_pixels, to_pixels, warp
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Rotations",
     "Shifts",
     "Similarity",
+    "Spatial",
     "TimeAffine",
     "Transform",
     "affine_exp",

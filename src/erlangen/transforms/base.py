@@ -55,7 +55,10 @@ def resolve_bounds(names: Sequence[str], default: Bounds, bounds: Bounds | None 
     rows = []
     for name in names:
         given = bounds.get(name, default[name])
-        low, high = (-given, given) if isinstance(given, int | float) else (float(given[0]), float(given[1]))
+        try:
+            low, high = (float(end) for end in given) if isinstance(given, Sequence) else (-float(given), float(given))
+        except (TypeError, ValueError):
+            low = high = math.nan
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise ValueError(
                 f"bounds[{name!r}]: received {given!r}; accepted is a finite low < high, or one number > 0"
@@ -67,7 +70,9 @@ def resolve_bounds(names: Sequence[str], default: Bounds, bounds: Bounds | None 
 class Transform(nn.Module):
     r"""Something that can be done to a signal: $x, v \mapsto x'$.
 
-    Subclasses give `element_shape` and implement `element` and `act`, and `act_points` where points move.
+    Subclasses give `element_shape` and implement `element`, `act`, `act_points` and `act_mask`, and `inverse` where
+    there is one. Those that move positions by resampling derive from `Spatial`, which needs `element`, `act_points`
+    and `source` and does the rest.
 
     Args:
         names: one per coordinate.
@@ -129,7 +134,7 @@ class Transform(nn.Module):
         Shape:
             v: `(*S, B, d)`; result: `(*S, B, *element_shape)`.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not implement element")
 
     def act(self, g: Tensor, x: Tensor) -> Tensor:
         """Moves the content of `x` by `g`; never copies `x` per sample.
@@ -138,7 +143,7 @@ class Transform(nn.Module):
             g: `(*S, B, *element_shape)` or `(*S, 1, *element_shape)`; x: `(B, C, H, W)` or `(B, C, L)`;
             result: `(*S, B, C, H, W)` or `(*S, B, C, L)`.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not implement act")
 
     def act_points(self, g: Tensor, p: Tensor, size: Sequence[int] | None = None) -> Tensor:
         """The same action on coordinates: key points, box corners.
@@ -152,7 +157,7 @@ class Transform(nn.Module):
         Shape:
             g: `(*S, B, *element_shape)`; p: `(B, N, 2)`, or `(B, N, 1)` for series; result: `(*S, B, N, 2)`.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not implement act_points")
 
     def act_mask(self, g: Tensor, mask: Tensor) -> Tensor:
         """The same action on a mask of labels: nearest neighbour, so type and values are kept.
@@ -160,7 +165,7 @@ class Transform(nn.Module):
         Shape:
             mask: `(B, C, H, W)` or `(B, C, L)`; result: `(*S, B, C, H, W)` or `(*S, B, C, L)`.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not implement act_mask")
 
     def inverse(self, g: Tensor) -> Tensor:
         """The element that undoes `g`; a `ValueError` unless the transform is `invertible`."""
@@ -187,6 +192,7 @@ class Transform(nn.Module):
         accepted = f"floating-point coordinates (*S, B, {d}), one each for {', '.join(self.names)}"
         v = check_tensor("v", v, accepted, isinstance(v, Tensor) and v.ndim >= 2 and v.shape[-1] == d)
         check_tensor("v", v, accepted, v.is_floating_point())
+        self._check_device("v", v)
         check_finite("v", v)
         return v.to(compute_dtype(v))
 
@@ -196,8 +202,16 @@ class Transform(nn.Module):
         ok = isinstance(g, Tensor) and g.ndim >= k and tuple(g.shape[g.ndim - k :]) == self.element_shape
         shape = ", ".join(["*S", "B", *map(str, self.element_shape)])
         g = check_tensor(name, g, f"elements of {type(self).__name__} ({shape})", ok)
+        self._check_device(name, g)
         check_finite(name, g)
         return g.to(compute_dtype(g)) if g.is_floating_point() else g
+
+    def _check_device(self, name: str, x: Tensor) -> None:
+        if x.device != self.bounds.device:
+            here = self.bounds.device
+            raise ValueError(
+                f"{name}: received {describe(x)}, but the transform is on {here}; accepted is the same device (use .to)"
+            )
 
     def check_batch(self, g: Tensor, x: Tensor, name: str) -> None:
         """Raises a `ValueError` unless the elements fit a batch: the same device, type and number, or one for all."""
@@ -209,10 +223,12 @@ class Transform(nn.Module):
                 f"accepted is (*S, {len(x)}) or (*S, 1)"
             )
 
-    def check_points(self, g: Tensor, p: Tensor, dims: int) -> Tensor:
-        """Checks points against the elements that will move them."""
-        ok = isinstance(p, Tensor) and p.ndim == 3 and p.shape[-1] == dims and p.is_floating_point()
-        p = check_tensor("p", p, f"points (B, N, {dims})", ok)
+    def check_points(self, g: Tensor, p: Tensor, dims: int = 0) -> Tensor:
+        """Checks points against the elements that will move them; of any number of dimensions if that is 0."""
+        accepted = f"points (B, N, {dims})" if dims else "points (B, N, 2), or (B, N, 1) for series"
+        ok = isinstance(p, Tensor) and p.ndim == 3 and p.shape[-1] in ((dims,) if dims else (1, 2))
+        p = check_tensor("p", p, accepted, ok and p.is_floating_point())
+        check_finite("p", p)
         self.check_batch(g, p, "p")
         return p.to(compute_dtype(p))
 
@@ -228,15 +244,15 @@ class Group(Transform):
         Shape:
             result: `(*element_shape,)`.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not implement identity")
 
     def compose(self, g: Tensor, h: Tensor) -> Tensor:
         """The element that acts as `h` first and then `g`: `act(compose(g, h), x) = act(g, act(h, x))`."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not implement compose")
 
     def element_log(self, g: Tensor) -> Tensor:
         """The coordinates v with `element(v) = g`, where they exist; a `ValueError` where they don't."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not implement element_log")
 
 
 class FiniteGroup(Group):
@@ -290,6 +306,7 @@ class FiniteGroup(Group):
         """Checks elements: integer indices `(*S, B)`."""
         ok = isinstance(g, Tensor) and not (g.is_floating_point() or g.is_complex())
         g = check_tensor(name, g, f"integer elements of {type(self).__name__} (*S, B)", ok)
+        self._check_device(name, g)
         self.check_index(g, name)
         return g.long()
 

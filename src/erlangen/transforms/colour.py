@@ -12,7 +12,7 @@ from .affine import check_names
 from .base import Bounds, Group, resolve_bounds
 from .warp import as_signal
 
-__all__ = ["HSV"]
+__all__ = ["HSV", "clip"]
 
 NAMES = ("hue", "saturation", "value")
 
@@ -76,19 +76,22 @@ class HSV(Group):
         x = as_signal(x, "bilinear", g)
         if x.ndim != 4 or x.shape[1] != 3:
             raise ValueError(f"x: received {describe(x)}; accepted by HSV are RGB images (B, 3, H, W)")
-        check_true("x", (x >= 0) & (x <= 1), f"{describe(x)} with values outside", "RGB in [0, 1] (or uint8)")
+        slack = 1e-6  # of rounding
+        inside = (x >= -slack) & (x <= 1 + slack)
+        check_true("x", inside, f"{describe(x)} with values outside", "RGB in [0, 1] (or uint8)")
         self.check_batch(g, x, "x")
-        hue, saturation, value = _to_hsv(x.to(g.dtype))
-        d_hue, d_saturation, d_value = (part[..., None, None] for part in g.unbind(-1))
+        hue, saturation, value = _to_hsv(clip(x.to(g.dtype)))
+        # Factors beyond e^60 change nothing any more, and would overflow.
+        d_hue, d_saturation, d_value = (part[..., None, None] for part in g.clamp(max=60.0).unbind(-1))
         hue = hue + d_hue
-        saturation = _clip(saturation * d_saturation.exp())
-        value = _clip(value * d_value.exp())
+        saturation = clip(saturation * d_saturation.exp())
+        value = clip(value * d_value.exp())
         return _to_rgb(hue, saturation, value).to(x.dtype)
 
     def act_points(self, g: Tensor, p: Tensor, size: Sequence[int] | None = None) -> Tensor:
         """Points stay where they are."""
         g = self.elements_like(g)
-        p = self.check_points(g, p, p.shape[-1])
+        p = self.check_points(g, p)
         return p.expand(*g.shape[:-2], *p.shape)
 
     def act_mask(self, g: Tensor, mask: Tensor) -> Tensor:
@@ -98,7 +101,7 @@ class HSV(Group):
         return mask.expand(*g.shape[:-2], *mask.shape)
 
 
-def _clip(x: Tensor) -> Tensor:
+def clip(x: Tensor) -> Tensor:
     """Clips to [0, 1] and passes the gradient through."""
     return x + (x.clamp(0, 1) - x).detach()
 

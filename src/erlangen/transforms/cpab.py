@@ -29,7 +29,8 @@ class CPAB(Spatial):
     Args:
         cells: `(n,)` for series, `(n, m)` cells along x and y for images, each cut into four triangles.
         zero_boundary: whether the border stays in place (of images: content slides along it).
-        volume_preserving: whether areas are kept, images only.
+        volume_preserving: whether areas are kept, images only. θ then spans the fields without divergence, scaled so
+            that no velocity varies more than θ does.
         bounds: ranges that differ from ±0.5, by name ("theta0", "theta1", ...).
         **kwargs: interpolation, padding and fill, see `Spatial`. With a zero boundary nothing comes from outside, so
             that padding is "border" by default.

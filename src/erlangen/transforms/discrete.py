@@ -27,6 +27,8 @@ def _order(n: object) -> int:
 class Permutations(FiniteGroup):
     """A finite group whose elements move pixels to pixels: nothing is interpolated, no value is changed."""
 
+    interpolation: str = "bilinear"
+
     def pixels(self, size: Sequence[int], device: torch.device) -> Tensor:
         """For each element, the index of the pixel that each pixel's content comes from.
 
@@ -36,8 +38,9 @@ class Permutations(FiniteGroup):
         raise NotImplementedError
 
     def act(self, g: Tensor, x: Tensor) -> Tensor:
-        """Looks pixels up; `x` is read in place for every sample."""
-        return self._permute(g, as_signal(x, "bilinear", self.bounds))
+        """Looks pixels up; `x` is read in place for every sample. Bytes become [0, 1] unless nearest."""
+        levels = isinstance(x, Tensor) and x.dtype == torch.uint8 and self.interpolation != "nearest"
+        return self._permute(g, as_signal(x, "bilinear" if levels else "nearest", self.bounds))
 
     def act_mask(self, g: Tensor, mask: Tensor) -> Tensor:
         """The same: nothing is interpolated."""
@@ -80,7 +83,7 @@ class Flips(Columns):
     def act_points(self, g: Tensor, p: Tensor, size: Sequence[int] | None = None) -> Tensor:
         """The first coordinate changes its sign."""
         g = self.elements_like(g)
-        p = self.check_points(g, p, p.shape[-1])
+        p = self.check_points(g, p)
         first = p[..., :1] * (1 - 2 * g)[..., None, None].to(p.dtype)
         return torch.cat((first, p[..., 1:].expand(*first.shape[:-1], p.shape[-1] - 1)), -1)
 
@@ -106,7 +109,7 @@ class Shifts(Columns):
     def act_points(self, g: Tensor, p: Tensor, size: Sequence[int] | None = None) -> Tensor:
         """The first coordinate moves on and wraps around at the edge of the frame."""
         g = self.elements_like(g)
-        p = self.check_points(g, p, p.shape[-1])
+        p = self.check_points(g, p)
         extent = half_extent(size or (1,) * p.shape[-1], p)[:1]
         moved = p[..., :1] + (2 / len(self)) * extent * g[..., None, None].to(p.dtype)
         wrapped = torch.remainder(moved + extent, 2 * extent) - extent
@@ -130,6 +133,7 @@ class PointGroup(Permutations):
         super().__init__((products[:, :, None] - matrices).abs().sum((-1, -2)).argmin(-1))
         self.register_buffer("matrices", matrices, persistent=False)
         self.affine = Affine(**kwargs)
+        self.interpolation = self.affine.interpolation
         self.exact = bool((matrices - matrices.round()).abs().max() < 1e-9)
         # Elements that exchange the axes, as those by 90° do, have zeros on the diagonal.
         self.exchanges = bool((matrices.diagonal(dim1=-2, dim2=-1).abs().amax(-1) < 1e-9).any())
@@ -156,6 +160,7 @@ class PointGroup(Permutations):
 
     def act_points(self, g: Tensor, p: Tensor, size: Sequence[int] | None = None) -> Tensor:
         """The matrix times the points."""
+        p = self.check_points(self.elements_like(g), p, 2)
         return self.affine.act_points(self._affine(g, p), p)
 
     def _affine(self, g: Tensor, like: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ from numpy.polynomial.legendre import leggauss
 from torch import Tensor
 from torch.autograd import Function
 
-from ..utils.shapes import check_true, describe, eager_on_cpu
+from ..utils.shapes import check_tensor, check_true, describe, eager_on_cpu
 from .special import horner
 
 __all__ = ["affine_exp", "affine_inverse", "affine_log", "compose_matrices", "with_last_row"]
@@ -42,8 +42,11 @@ def affine_inverse(g: Tensor) -> Tensor:
     Shape:
         g: `(..., 3, 3)`; result: `(..., 3, 3)`.
     """
-    a, b, x, c, d, y = g[..., :2, :].flatten(-2).unbind(-1)
-    det = a * d - b * c
+    # Scaled to entries of at most 1, so that determinants of large or small matrices neither overflow nor vanish.
+    scale = g[..., :2, :2].detach().abs().amax((-1, -2)).clamp_min(torch.finfo(g.dtype).tiny)
+    a, b, c, d = (g[..., :2, :2] / scale[..., None, None]).flatten(-2).unbind(-1)
+    x, y = g[..., :2, 2].unbind(-1)
+    det = (a * d - b * c) * scale
     rows = torch.stack((d, -b, b * y - d * x, -c, a, c * x - a * y), -1) / det[..., None]
     return torch.cat((rows.unflatten(-1, (2, 3)), g[..., 2:, :]), -2)
 
@@ -217,6 +220,7 @@ def affine_exp(m: Tensor) -> Tensor:
     Shape:
         m: `(..., 2, 3)`, the rows above the zeros; result: `(..., 3, 3)`.
     """
+    m = check_tensor("m", m, "matrices (..., 2, 3)", isinstance(m, Tensor) and m.shape[-2:] == (2, 3))
     rows = _AffineExp.apply(m)[0]
     return with_last_row(rows)
 
@@ -241,6 +245,7 @@ def affine_log(g: Tensor) -> Tensor:
     Raises:
         ValueError: where an eigenvalue of the linear part lies on the closed negative axis.
     """
+    g = check_tensor("g", g, "matrices (..., 3, 3)", isinstance(g, Tensor) and g.shape[-2:] == (3, 3))
     a, b, x, c, d, y = g[..., :2, :].flatten(-2).unbind(-1)
     h, n = (a + d) / 2, (a - d) / 2
     square = n * n + b * c  # rho², negative for complex eigenvalues

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from ..utils.shapes import describe, eager_on_cpu
 from .affine import MatrixGroup
 from .base import FiniteGroup, Group, Transform
+from .colour import clip
 from .matrix import compose_matrices
 
 __all__ = ["Product"]
@@ -149,6 +150,8 @@ class Product(Transform):
             # Every sample has its own signal by now: samples join the batch.
             batch = out.shape[: samples + 1]
             h = h.expand(*batch, *factor.element_shape).flatten(0, samples)
+            if factor.acts_on == "colours" and out.is_floating_point() and out.ndim == x.ndim + samples and x.ndim == 4:
+                out = clip(out)  # bicubic interpolation and splines overshoot
             moved = action(factor, h, out.flatten(0, samples))
             out = moved.unflatten(0, batch)
         return out

@@ -31,12 +31,20 @@ def _vector(values: Sequence[float], dtype: torch.dtype, device: torch.device) -
     return torch.stack([torch.full((), v, dtype=dtype, device=device) for v in values])
 
 
+def _check_size(size: Sequence[int], p: Tensor) -> None:
+    """Raises a `ValueError` unless the size is that of an image for points in the plane, or that of a series."""
+    ok = isinstance(size, Sequence) and len(size) in (1, 2) and all(n > 0 for n in size)
+    if not ok or (p.ndim > 1 and p.shape[-1] != len(size)):
+        raise ValueError(f"size: received {size!r}; accepted is (H, W) in pixels, or (L,) for series, at least 1 each")
+
+
 def half_extent(size: Sequence[int], like: Tensor) -> Tensor:
     """Half the width and half the height (or half the length), in units of half the longer side.
 
     Shape:
         size: `(H, W)` or `(L,)`; result: `(2,)` as x, y, or `(1,)`.
     """
+    _check_size(size, like)
     return _vector([n / max(size) for n in reversed(size)], compute_dtype(like), like.device)
 
 
@@ -46,11 +54,13 @@ def to_pixels(p: Tensor, size: Sequence[int]) -> Tensor:
     Shape:
         p: `(..., 2)` or `(..., 1)`; size: `(H, W)` or `(L,)`; result: as p.
     """
+    _check_size(size, p)
     return p * (max(size) / 2) + _vector([(n - 1) / 2 for n in reversed(size)], p.dtype, p.device)
 
 
 def from_pixels(p: Tensor, size: Sequence[int]) -> Tensor:
     """Pixel indices (column, row) to points; the inverse of `to_pixels`."""
+    _check_size(size, p)
     return (p - _vector([(n - 1) / 2 for n in reversed(size)], p.dtype, p.device)) * (2 / max(size))
 
 

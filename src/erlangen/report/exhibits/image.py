@@ -81,9 +81,9 @@ def _grid_lines(transform: CPAB, v: Tensor) -> list[tuple[Line, ...]]:
     return [tuple(Line(points, "#ffffffb0", 0.7) for points in lines) for lines in moved]
 
 
-def _flow(title: str, text: str, code: str, transform: CPAB, size: int) -> Exhibit:
+def _flow(title: str, text: str, code: str, transform: CPAB, strength: float, size: int) -> Exhibit:
     x = batch(size)
-    theta = 0.2 * torch.randn(transform.features, generator=torch.Generator().manual_seed(21))
+    theta = strength * torch.randn(transform.features, generator=torch.Generator().manual_seed(21))
     v = along(theta.tolist())
     row = act_row("θ", transform, x, v, [multiple(s, "θ") for s in STEPS]).with_lines(_grid_lines(transform, v))
     return Exhibit(title, text, transform, code, (row,), x)
@@ -100,7 +100,7 @@ from erlangen.transforms import CPAB
 warp = CPAB((3, 3))
 theta = 0.2 * torch.randn(34, generator=torch.Generator().manual_seed(21))
 y = warp(x, torch.linspace(-1, 1, 5).reshape(5, 1, 1) * theta)"""
-    return _flow("CPAB", text, code, CPAB((3, 3)), size)
+    return _flow("CPAB", text, code, CPAB((3, 3)), 0.2, size)
 
 
 def cpab_volume(size: int) -> Exhibit:
@@ -111,9 +111,9 @@ def cpab_volume(size: int) -> Exhibit:
 from erlangen.transforms import CPAB
 
 warp = CPAB((3, 3), volume_preserving=True)
-theta = 0.2 * torch.randn({transform.features}, generator=torch.Generator().manual_seed(21))
+theta = 0.8 * torch.randn({transform.features}, generator=torch.Generator().manual_seed(21))
 y = warp(x, torch.linspace(-1, 1, 5).reshape(5, 1, 1) * theta)"""
-    return _flow("CPAB(volume_preserving=True)", text, code, transform, size)
+    return _flow("CPAB(volume_preserving=True)", text, code, transform, 0.8, size)
 
 
 def product(size: int) -> Exhibit:
