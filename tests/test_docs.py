@@ -19,7 +19,9 @@ def test_code_blocks_run(page):
     torch.set_default_dtype(torch.float32)  # what a reader has
     text = page.read_text(encoding="utf-8")
     namespace = {"__name__": "docs"}
-    for match in re.finditer(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+    blocks = list(re.finditer(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
+    assert len(blocks) == text.count("```python")
+    for match in blocks:
         line = text[: match.start(1)].count("\n")
         exec(compile("\n" * line + match[1], name(page), "exec"), namespace)
 

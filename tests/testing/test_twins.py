@@ -428,6 +428,10 @@ def test_the_originals_pass(check):
     check_finite_group(Four())
 
 
+def test_nearest_neighbours_keep_bytes():
+    check_transform(Affine("tx", "scale", interpolation="nearest"))
+
+
 def test_checks_ask_for_the_right_kind():
     with pytest.raises(AssertionError, match="not a FiniteGroup"):
         check_finite_group(Turn())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -12,9 +13,9 @@ from torch.autograd import Function
 __all__ = ["growth", "horner"]
 
 
-def horner(x: Tensor, coefficients: list[float]) -> Tensor:
-    """The polynomial with these coefficients, lowest first."""
-    value = torch.full_like(x, coefficients[-1])
+def horner(x: Tensor, coefficients: Sequence[Any]) -> Tensor:
+    """The polynomial with these coefficients (numbers or tensors, two or more), lowest first."""
+    value = coefficients[-1]
     for c in reversed(coefficients[:-1]):
         value = value * x + c
     return value

@@ -16,7 +16,6 @@ References:
 """
 
 import math
-from typing import Any
 
 import numpy as np
 import torch
@@ -25,21 +24,14 @@ from torch.autograd.function import BackwardCFunction, FunctionCtx
 from torch.nn.functional import pad
 
 from ..utils.shapes import check_tensor, compute_dtype, describe
-from .special import growth
+from .special import growth, horner
 
 __all__ = ["Field1d", "Field2d"]
 
-# Taylor coefficients of 2 atanh(w) / w in powers of w², highest first, exact to rounding for |w| < 1/64. The quotient
+# Taylor coefficients of 2 atanh(w) / w in powers of w², exact to rounding for |w| < 1/64. The quotient
 # is accurate near 0, but its first and second derivatives are not.
 _NEAR = 1 / 64
-_ATANH = {torch.float64: [2 / 7, 2 / 5, 2 / 3, 2.0], torch.float32: [2 / 3, 2.0]}
-
-
-def _polynomial(coefficients: list[Any], z: Tensor) -> Tensor:
-    value = coefficients[0]
-    for c in coefficients[1:]:
-        value = value * z + c
-    return value
+_ATANH = {torch.float64: [2.0, 2 / 3, 2 / 5, 2 / 7], torch.float32: [2.0, 2 / 3]}
 
 
 def _slowest(dtype: torch.dtype) -> float:
@@ -59,7 +51,7 @@ def _travel_time(distance: Tensor, start: Tensor, end: Tensor) -> Tensor:
     start, end = start * moves + rests, end * moves + rests
     total, gap = start + end, end - start
     near = (gap.abs() < _NEAR * total.abs()).to(gap.dtype)
-    series = _polynomial(_ATANH[gap.dtype], (gap / total).square()) / total
+    series = horner((gap / total).square(), _ATANH[gap.dtype]) / total
     # Here and below lerp picks, exactly at weights 0 and 1: with its gradient it takes a quarter of the time of where.
     return torch.lerp(torch.log(end / start) / (gap + near * total), series, near) * distance * moves + 2 * rests
 
@@ -248,18 +240,18 @@ def _advance(table: Tensor, u: Tensor, left: Tensor, size: Tensor, plan: Tensor)
     v, along_x, along_y, place, inside = _affine(table, u, size)
     terms = [v]
     for k in range(2, 6):
-        terms.insert(0, (along_x * terms[0][0] + along_y * terms[0][1]) / k)
+        terms.append((along_x * terms[-1][0] + along_y * terms[-1][1]) / k)
     # Fifth order serves while time times the norm of A is about 1.
     longest = torch.minimum(left * plan[0], 1.5 / (along_x.abs() + along_y.abs()).detach().amax(0))
-    time, first, gap = _exit(place, _lines(v, inside), 2 * _lines(terms[-2], inside))
+    time, first, gap = _exit(place, _lines(v, inside), 2 * _lines(terms[1], inside))
     ends, time = time < longest, torch.minimum(time, longest)
-    step = _polynomial(terms, time) * time
+    step = horner(time, terms) * time
     slope = (first * _lines(v + along_x * step[0] + along_y * step[1], inside).detach()).sum(0)
     miss = (first * (_lines(u - u.detach() + step, inside) - gap)).sum(0)
     ends = (ends & (slope.abs() > 1 / 64)).to(u.dtype)
     newton = time - ends * miss / (ends * slope + 1 - ends)
     time = torch.minimum(torch.maximum(newton, time / 2), longest)
-    step = _polynomial(terms, time) * time
+    step = horner(time, terms) * time
     late = (left - time - plan[1]).clamp(min=0)
     return u + step + late * (v + along_x * step[0] + along_y * step[1]), left - time - late
 
