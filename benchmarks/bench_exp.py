@@ -10,7 +10,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from common import interleaved, ratio, save
+from common import captured, interleaved, ratio, save
 from erlangen.transforms import Affine, affine_exp
 
 DEVICE = sys.argv[1] if len(sys.argv) > 1 else "cpu"
@@ -36,22 +36,6 @@ def step(function: Callable[[Tensor], Tensor], rows: Tensor) -> Callable[[], Ten
         return out
 
     return run
-
-
-def captured(run: Callable[[], Tensor]) -> Callable[[], None] | None:
-    """The same inside a CUDA graph; None where it can't be captured."""
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        for _ in range(3):
-            run()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    try:
-        with torch.cuda.graph(graph):
-            run()
-    except RuntimeError:
-        return None
-    return graph.replay
 
 
 def main() -> None:

@@ -78,6 +78,22 @@ def _wait() -> None:
         torch.cuda.synchronize()
 
 
+def captured(run: Callable[[], Any]) -> Callable[[], None] | None:
+    """The same inside a CUDA graph; None where it can't be captured."""
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            run()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with torch.cuda.graph(graph):
+            run()
+    except RuntimeError:
+        return None
+    return graph.replay
+
+
 def ratio(a: Timing, b: Timing) -> dict[str, float]:
     """Median and quartiles of the time of ``a`` over that of ``b``, round by round of the same run."""
     return spread([x / y for x, y in zip(a.rounds, b.rounds, strict=True)])

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
-__all__ = ["check_finite", "check_same", "check_tensor", "check_true", "compute_dtype", "describe", "eager_on_cpu"]
+__all__ = [
+    "check_count",
+    "check_finite",
+    "check_positive",
+    "check_same",
+    "check_tensor",
+    "check_true",
+    "compute_dtype",
+    "describe",
+    "eager_on_cpu",
+]
 
 
 def describe(x: object) -> str:
@@ -20,6 +32,20 @@ def check_tensor(name: str, x: object, accepted: str, ok: bool = True) -> Tensor
     if not isinstance(x, Tensor) or not ok:
         raise ValueError(f"{name}: received {describe(x)}; accepted is {accepted}")
     return x
+
+
+def check_count(name: str, n: object) -> int:
+    """Returns `n` when it is an integer > 0, else raises a `ValueError`."""
+    if not isinstance(n, int) or isinstance(n, bool) or n <= 0:
+        raise ValueError(f"{name}: received {describe(n)}; accepted is an integer > 0")
+    return n
+
+
+def check_positive(name: str, x: object) -> float:
+    """Returns `x` as a float when it is a finite number > 0, else raises a `ValueError`."""
+    if not isinstance(x, int | float) or isinstance(x, bool) or not 0 < x < math.inf:
+        raise ValueError(f"{name}: received {describe(x)}; accepted is a finite number > 0")
+    return float(x)
 
 
 def eager_on_cpu(x: Tensor) -> bool:

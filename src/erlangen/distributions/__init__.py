@@ -1,0 +1,36 @@
+"""Which transformations, for this input: every family of distributions that the papers and their baselines use."""
+
+from .base import Bounded, Conditional
+from .categorical import Categorical, crop_table
+from .density import Density, Points
+from .entropy import EntropyController, FixedEntropyWeight
+from .gaussian import Dirac, Gaussian
+from .mixture import Mixture
+from .presets import PRESETS, preset
+from .quadrature import quadrature
+from .realnvp import RealNVP
+from .spline import SplineFlow
+from .student import StudentT
+from .uniform import GlobalUniform, MeanFieldUniform
+
+__all__ = [
+    "PRESETS",
+    "Bounded",
+    "Categorical",
+    "Conditional",
+    "Density",
+    "Dirac",
+    "EntropyController",
+    "FixedEntropyWeight",
+    "Gaussian",
+    "GlobalUniform",
+    "MeanFieldUniform",
+    "Mixture",
+    "Points",
+    "RealNVP",
+    "SplineFlow",
+    "StudentT",
+    "crop_table",
+    "preset",
+    "quadrature",
+]

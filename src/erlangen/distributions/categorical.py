@@ -1,0 +1,238 @@
+"""Finitely many transformations: the elements of a finite group, or a table of crops (InstaAug)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+from torch.distributions.constraints import Constraint
+
+from ..utils.shapes import check_finite, check_tensor
+from .base import Conditional, Coordinates
+from .circle import by_kind, circular_mean
+from .density import Density, Points
+from .heads import Head
+from .noise import Noise
+
+__all__ = ["Categorical", "CategoricalDensity", "crop_table"]
+
+
+class _Rows(Constraint):
+    """One of the rows of a table."""
+
+    is_discrete = True
+    event_dim = 1
+
+    def __init__(self, table: Tensor) -> None:
+        self.table = table
+
+    def check(self, value: Tensor) -> Tensor:
+        """Which values are rows of the table."""
+        return _matches(value, self.table).any(-1)
+
+
+class CategoricalDensity(Density):
+    r"""Probabilities $p_k(x)$ of the rows of a table. There is no `rsample`: a choice has no derivative.
+
+    Gradients go through the log-probabilities of `quadrature`: exact when it enumerates, otherwise with true samples of
+    the softmax and a score-function term in the log-weights.
+
+    Args:
+        logits: $\log p$ up to a constant, `(*B, n)`.
+        table: the coordinates of the elements, `(n, d)`.
+        periodic: which coordinates live on a circle; none if None.
+        ends: the ends of each coordinate's range, `(d,)` each; see `Density.ends`.
+    """
+
+    batched = ("logits",)
+    has_rsample = False
+    has_enumerate_support = True
+
+    def __init__(
+        self,
+        logits: Tensor,
+        table: Tensor,
+        periodic: Sequence[bool] | None = None,
+        ends: tuple[Tensor, Tensor] | None = None,
+    ) -> None:
+        check_tensor("logits", logits, f"log-probabilities (*B, {len(table)})", logits.shape[-1] == len(table))
+        super().__init__(logits.shape[:-1], periodic or (False,) * table.shape[-1], logits)
+        self.logits, self.table = logits, table
+        self._ends = ends
+
+    @property
+    def ends(self) -> tuple[Tensor, Tensor]:
+        """The ends of the whole range of each coordinate."""
+        return super().ends if self._ends is None else self._ends
+
+    @property
+    def support(self) -> Constraint:
+        """The rows of the table."""
+        return _Rows(self.table)
+
+    @property
+    def log_probs(self) -> Tensor:
+        """The normalised log-probabilities, `(*B, n)`."""
+        return self.logits.log_softmax(-1)
+
+    @property
+    def mean(self) -> Tensor:
+        """The mean of the coordinates, circular for periodic ones (of indices of group elements it says nothing)."""
+        share = self.log_probs.exp().movedim(-1, 0).unsqueeze(-1)
+        table = self.table.reshape(-1, *[1] * len(self.batch_shape), self.table.shape[-1])
+
+        def line(v: Tensor, low: Tensor, high: Tensor) -> Tensor:
+            return (share * v).sum(0)
+
+        def circle(v: Tensor, low: Tensor, high: Tensor) -> Tensor:
+            radius = (high - low) / (2 * math.pi)
+            return (circular_mean((v - low) / radius - math.pi, share) + math.pi) * radius + low
+
+        return by_kind(self.periodic, line, circle, table, *self.ends)
+
+    @property
+    def mode(self) -> Tensor:
+        """The row of greatest probability."""
+        return self.table[self.logits.argmax(-1)]
+
+    def entropy(self) -> Tensor:
+        """The entropy of the choice."""
+        log_p = self.log_probs
+        return -(log_p.exp() * log_p).sum(-1)
+
+    def draw(self, noise: Noise, *, pathwise: bool = True) -> Points:
+        """True samples, whose choice has its gradient in the log-weights."""
+        if pathwise:
+            raise NotImplementedError(
+                "a Categorical has no rsample: use quadrature (it enumerates the support), sample or enumerate_support"
+            )
+        log_p = self.log_probs
+        ends = log_p.detach().exp().cumsum(-1)[..., :-1]
+        index = (noise.choice().unsqueeze(-1) >= ends).sum(-1)
+        log_q = log_p.expand(*index.shape, -1).gather(-1, index.unsqueeze(-1)).squeeze(-1)
+        return Points(self.table[index], noise.equal_weights() + log_q - log_q.detach(), log_q)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """The log-probability; minus infinity for what is no row of the table."""
+        matches = _matches(value, self.table)
+        chosen = torch.where(matches, self.log_probs, 0.0).sum(-1)
+        return torch.where(matches.any(-1), chosen, -math.inf)
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """The rows, `(n, *B, d)`."""
+        rows = self.table.reshape(-1, *[1] * len(self.batch_shape), self.table.shape[-1])
+        return rows.expand(-1, *self.batch_shape, -1) if expand else rows
+
+    def enumerated(self) -> Points:
+        """All rows with their log-probabilities."""
+        log_p = self.log_probs.movedim(-1, 0)
+        return Points(self.enumerate_support(), log_p, log_p)
+
+
+def _matches(value: Tensor, table: Tensor) -> Tensor:
+    """Which rows of the table a value equals, `(..., n)`."""
+    return (value.unsqueeze(-2) == table).all(-1)
+
+
+class Categorical(Conditional):
+    """Probabilities of a table of elements, from the input (InstaAug's location-related crops; finite groups).
+
+    Args:
+        table: the coordinates of the elements, `(n, d)`, no two alike.
+        context: the number of features of an input.
+        start: the row of the identity, where the distribution starts.
+        spread: the probability that starts elsewhere, in equal parts.
+        logits: the initial log-probabilities, up to a constant, `(n,)`; made from `start` and `spread` if None.
+        hidden: the widths of hidden layers in the head.
+        **kwargs: encoder, periodic and bounds, see `Conditional`. Bounds only say which range a periodic
+            coordinate has.
+
+    References:
+        | N. Miao et al. Learning instance-specific augmentations by capturing local invariances (2023).
+    """
+
+    table: Tensor
+
+    def __init__(
+        self,
+        table: Tensor | Sequence[Sequence[float]],
+        context: int,
+        *,
+        start: int = 0,
+        spread: float = 0.5,
+        logits: Tensor | Sequence[float] | None = None,
+        hidden: Sequence[int] = (),
+        **kwargs: Any,
+    ) -> None:
+        rows = torch.as_tensor(table, dtype=torch.get_default_dtype()).detach().clone()
+        check_tensor("table", rows, "coordinates of elements (n, d), n > 0", rows.ndim == 2 and len(rows) > 0)
+        check_finite("table", rows)
+        if len(rows.unique(dim=0)) < len(rows):
+            raise ValueError(f"table: received {len(rows)} rows, some of them alike; accepted are different rows")
+        super().__init__(rows.shape[1], context, **kwargs)
+        self.register_buffer("table", rows, persistent=False)
+        self.head = Head(
+            context, _start_logits(len(rows), start, spread) if logits is None else _given(logits, rows), hidden
+        )
+
+    @classmethod
+    def over(cls, transform: Coordinates, context: int, **kwargs: Any) -> Self:
+        """All elements of a finite group, starting at its identity."""
+        low, high = transform.bounds.unbind()
+        if not transform.support.is_discrete or len(low) != 1:
+            raise ValueError(f"transform: received {transform!r}; accepted is a finite group, or a table of elements")
+        table = torch.arange(int(low), int(high) + 1)[:, None]
+        start = int((table[:, 0] == transform.origin[0]).nonzero()[0, 0])
+        return cls(table, context, **dict[str, Any](start=start) | kwargs)
+
+    def bound(self, q: Density) -> Density:
+        """The same: the rows are what they are."""
+        return q
+
+    def density(self, h: Tensor) -> CategoricalDensity:
+        """Probabilities for each input."""
+        ends = None if self.bounds is None else (self.bounds[0], self.bounds[1])
+        return CategoricalDensity(self.head(h), self.table, self.periodic, ends)
+
+
+def _start_logits(n: int, start: int, spread: float) -> Tensor:
+    if not isinstance(start, int) or not 0 <= start < n:
+        raise ValueError(f"start: received {start!r}; accepted is the index of one of {n} rows")
+    if not 0 < spread < 1:
+        raise ValueError(f"spread: received {spread!r}; accepted is a probability between 0 and 1")
+    logits = torch.full((n,), math.log(spread / max(n - 1, 1)))
+    logits[start] = math.log1p(-spread)
+    return logits
+
+
+def _given(logits: Tensor | Sequence[float], rows: Tensor) -> Tensor:
+    logits = torch.as_tensor(logits, dtype=rows.dtype)
+    check_tensor("logits", logits, f"finite numbers ({len(rows)},)", logits.shape == (len(rows),))
+    check_finite("logits", logits)
+    return logits
+
+
+def crop_table(
+    levels: Sequence[tuple[int, float]] = ((16, 0.375), (8, 0.75), (1, 1.0)), favour: Sequence[float] = (0.0, 1.0, 3.0)
+) -> tuple[Tensor, Tensor]:
+    """Square crops on grids of centres, as coordinates cx, cy, width, height of a crop, and initial log-probabilities.
+
+    With the defaults InstaAug's 321 crops: 16² of 0.375, 8² of 0.75 of the frame's sides, and the whole frame.
+
+    Args:
+        levels: for each size, the number of centres along a side and the size.
+        favour: the log-weight of each size as a whole, shared equally by its crops.
+
+    Shape:
+        result: `(n, 4)` and `(n,)`, the last level last.
+    """
+    tables, logits = [], []
+    for (n, size), weight in zip(levels, favour, strict=True):
+        places = torch.linspace(-1, 1, n) if n > 1 else torch.zeros(1)
+        centres = torch.cartesian_prod(places, places).flip(-1)
+        tables.append(torch.cat((centres, torch.full((n * n, 2), size)), -1))
+        logits.append(torch.full((n * n,), weight - 2 * math.log(n)))
+    return torch.cat(tables), torch.cat(logits)

@@ -1,0 +1,187 @@
+"""Densities over the coordinates of transformations: what a conditional returns."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from typing import NamedTuple, Self
+
+import torch
+from torch import Tensor
+from torch.distributions import Distribution, constraints
+from torch.distributions.constraints import Constraint
+
+from ..utils.shapes import check_count
+from .circle import by_kind, circular_mean, wrap
+from .noise import Noise
+
+__all__ = ["Density", "Points"]
+
+
+class Points(NamedTuple):
+    """Points with weights, which stand for a distribution: E h(v) ≈ Σ_s exp(log_weights_s) h(v_s).
+
+    Attributes:
+        v: the points, `(S, B, d)`.
+        log_weights: `(S, B)`; they carry gradient where choosing a point did.
+        log_q: the log-density (for finite support the log-probability) of each point, `(S, B)`.
+    """
+
+    v: Tensor
+    log_weights: Tensor
+    log_q: Tensor
+
+
+class Density(Distribution):
+    r"""A distribution over the coordinates of transformations, one for each input of a batch.
+
+    Subclasses implement `draw` and `log_prob`, name in `batched` the tensors and distributions that have the batch
+    dimensions, and give `mean`, `mode` and `entropy` where these have a closed form.
+
+    Args:
+        batch_shape: the shape of the batch.
+        periodic: which coordinates live on a circle.
+        like: a tensor that gives type and device.
+    """
+
+    arg_constraints = {}  # noqa: RUF012 # pyright: ignore[reportAssignmentType]
+    has_rsample = True
+    degenerate = False  # whether each input has a single point
+    batched: tuple[str, ...] = ()
+
+    def __init__(self, batch_shape: torch.Size, periodic: Sequence[bool], like: Tensor) -> None:
+        # torch's own validation would look at values, which synchronises a device and breaks a compiled graph.
+        super().__init__(batch_shape, torch.Size([len(periodic)]), validate_args=False)
+        self.periodic = tuple(periodic)
+        self.like = like.detach()
+
+    @property
+    def ends(self) -> tuple[Tensor, Tensor]:
+        """The least and greatest value of each coordinate; those of a periodic one are the same point, `(d,)` each."""
+        high = torch.tensor([math.pi if p else math.inf for p in self.periodic]).to(self.like)
+        return -high, high
+
+    @property
+    def support(self) -> Constraint:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The box that holds every sample."""
+        return constraints.independent(constraints.interval(*self.ends), 1)
+
+    def draw(self, noise: Noise, *, pathwise: bool = True) -> Points:
+        """Turns noise into samples.
+
+        Args:
+            noise: where the numbers come from.
+            pathwise: whether every gradient goes through the samples; otherwise a choice between components puts its
+                gradient into the log-weights, which is less noisy.
+
+        Shape:
+            result: points `(*S, *B, d)`; their log-weights (of sum 1 over the samples, up to the gradient) and
+            log-densities `(*S, *B)`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not implement draw")
+
+    def rsample_and_log_prob(
+        self, sample_shape: Sequence[int] = (), generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Samples and their log-density in one pass.
+
+        Args:
+            sample_shape: `S`.
+            generator: where the noise comes from (eager mode); the global generator if None.
+
+        Shape:
+            result: `(*S, *B, d)` and `(*S, *B)`.
+        """
+        points = self.draw(self._noise(sample_shape, generator))
+        return points.v, points.log_q
+
+    def rsample(self, sample_shape: Sequence[int] = (), generator: torch.Generator | None = None) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Samples through which the gradient flows, `(*S, *B, d)`."""
+        return self.rsample_and_log_prob(sample_shape, generator)[0]
+
+    @torch.no_grad()
+    def sample(self, sample_shape: Sequence[int] = (), generator: torch.Generator | None = None) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Samples without a gradient, `(*S, *B, d)`."""
+        return self.draw(self._noise(sample_shape, generator), pathwise=False).v
+
+    def entropy(self) -> Tensor:
+        """The differential entropy in closed form, `(*B,)`, where there is one."""
+        raise NotImplementedError(f"{type(self).__name__} has no entropy in closed form: use entropy_estimate(n)")
+
+    @property
+    def mean(self) -> Tensor:
+        """The mean, circular for periodic coordinates, `(*B, d)`, where it has a closed form."""
+        raise NotImplementedError(f"{type(self).__name__} has no mean in closed form: use mean_estimate(n)")
+
+    @property
+    def mode(self) -> Tensor:
+        """The point of greatest density, `(*B, d)`, where it has a closed form."""
+        raise NotImplementedError(f"{type(self).__name__} has no mode in closed form: use mode_estimate(n)")
+
+    def entropy_estimate(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        r"""An unbiased estimate of the entropy, $-\frac1n \sum_s \log q(v_s)$, and its standard error.
+
+        The gradient of the value is unbiased too.
+
+        Shape:
+            result: `(*B,)` and `(*B,)`.
+        """
+        points = self._independent(n, generator)
+        terms = -n * points.log_weights.exp() * points.log_q
+        return terms.mean(0), _standard_error(terms - terms.mean(0))
+
+    def mean_estimate(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        """An estimate of the mean from n samples, circular for periodic coordinates, and its standard error.
+
+        Shape:
+            result: `(*B, d)` and `(*B, d)`.
+        """
+        points = self._independent(n, generator)
+        share = points.log_weights.exp().unsqueeze(-1)
+
+        def line(v: Tensor, _low: Tensor, _high: Tensor) -> Tensor:
+            mean = (share * v).sum(0)
+            return torch.stack((mean, _standard_error(v - mean)))
+
+        def circle(v: Tensor, low: Tensor, high: Tensor) -> Tensor:
+            radius = (high - low) / (2 * math.pi)
+            angle = (v - low) / radius - math.pi
+            mean = circular_mean(angle, share)
+            return torch.stack(((mean + math.pi) * radius + low, _standard_error(wrap(angle - mean)) * radius))
+
+        mean, error = by_kind(self.periodic, line, circle, points.v, *self.ends)
+        return mean, error
+
+    def mode_estimate(self, n: int, generator: torch.Generator | None = None) -> Tensor:
+        """The one of n samples that has the greatest density, `(*B, d)`."""
+        points = self._independent(n, generator)
+        best = points.log_q.argmax(0)[None, ..., None].expand(1, *points.v.shape[1:])
+        return points.v.gather(0, best).squeeze(0)
+
+    def _independent(self, n: int, generator: torch.Generator | None) -> Points:
+        return self.draw(self._noise([check_count("n", n)], generator), pathwise=False)
+
+    def _noise(self, sample_shape: Sequence[int], generator: torch.Generator | None) -> Noise:
+        return Noise(torch.Size(sample_shape), self.batch_shape, self.like, generator)
+
+    def enumerated(self) -> Points:
+        """All points of a finite support, with their log-probabilities as log-weights and log-densities."""
+        raise NotImplementedError(f"{type(self).__name__} has no finite support")
+
+    def expand(self, batch_shape: Sequence[int], _instance: Distribution | None = None) -> Self:
+        """The same density for a larger batch, without copying."""
+        new, dims = copy.copy(self), len(self.batch_shape)
+        shape = torch.Size(batch_shape)
+        for name in self.batched:
+            part = getattr(self, name)
+            larger = part.expand(shape if isinstance(part, Distribution) else (*shape, *part.shape[dims:]))
+            setattr(new, name, larger)
+        new._batch_shape = shape
+        return new
+
+
+def _standard_error(centred: Tensor) -> Tensor:
+    """The standard error of a mean over the first dimension, of which one sample says nothing."""
+    n = len(centred)
+    return (centred.square().sum(0) / (n * (n - 1))).sqrt() if n > 1 else torch.full_like(centred[0], math.inf)

@@ -1,0 +1,55 @@
+"""From the features of an input to the parameters of a distribution, starting where it is told to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+__all__ = ["Head", "inverse_positive", "positive"]
+
+FLOOR = 1e-6  # no scale below this: its logarithm stays finite in float32
+
+
+def positive(raw: Tensor) -> Tensor:
+    """A positive number from any number."""
+    return F.softplus(raw) + FLOOR
+
+
+def inverse_positive(y: Tensor) -> Tensor:
+    """The number that `positive` maps to y."""
+    y = (y - FLOOR).clamp(min=FLOOR)
+    return y + torch.log(-torch.expm1(-y))
+
+
+class Head(nn.Module):
+    """A linear layer, or a small network, whose output starts at a given vector, whatever the input.
+
+    The last layer's weight starts at zero, so a distribution starts the same for all inputs.
+
+    Args:
+        context: the number of features of an input.
+        start: the output at the start, `(k,)`.
+        hidden: the widths of hidden layers, each followed by gelu and layer normalisation (SGM appendix C).
+
+    Shape:
+        input: `(B, context)`; result: `(B, k)`.
+    """
+
+    def __init__(self, context: int, start: Tensor, hidden: Sequence[int] = ()) -> None:
+        super().__init__()
+        widths = (context, *hidden)
+        layers = [
+            nn.Sequential(nn.Linear(a, b), nn.GELU(), nn.LayerNorm(b)) for a, b in zip(widths, hidden, strict=False)
+        ]
+        self.body = nn.Sequential(*layers)
+        self.last = nn.Linear(widths[-1], len(start))
+        with torch.no_grad():
+            self.last.weight.zero_()
+            self.last.bias.copy_(start)
+
+    def forward(self, h: Tensor) -> Tensor:
+        """The parameters."""
+        return self.last(self.body(h))

@@ -1,0 +1,112 @@
+r"""Rational-quadratic coupling splines: the flow of the generative model of symmetry transformations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from zuko.transforms import MonotonicRQSTransform
+
+from ..utils.shapes import check_count, check_positive
+from .base import Conditional
+from .circle import wrap
+from .coupling import Flow
+from .gaussian import Gaussian
+
+__all__ = ["SplineFlow"]
+
+
+class SplineFlow(Flow):
+    r"""Monotone rational-quadratic splines as couplings, on a Gaussian (SGM appendix C, generative network).
+
+    A linear coordinate moves by a spline on $[-b, b]$ with slope 1 at its ends, and stays as it is beyond them. A
+    periodic one is rotated, then moves by such a spline on $[-\pi, \pi]$, which has no seam.
+
+    Args:
+        features: the number of coordinates.
+        context: the number of features of an input.
+        base: where samples come from; a `Gaussian` with the initial `spread` if None.
+        spread: the initial scale, see the convention in `erlangen.distributions.base`.
+        hidden: the widths of hidden layers in the heads of the Gaussian.
+        layers: the number of couplings.
+        width: the width of the conditioners' hidden layer.
+        bins: the number of bins of a spline, K.
+        bound: the end b of the splines of linear coordinates.
+        dropout: the share of the conditioners' hidden units that are dropped in training.
+        **kwargs: encoder, periodic, bounds and origin, see `Conditional`.
+
+    Differs from the published code: slopes at the ends are 1, so a spline has 3K − 1 parameters, not 3K + 1, and the
+    map is smooth across them.
+
+    References:
+        | C. Durkan et al. Neural spline flows (2019).
+    """
+
+    def __init__(
+        self,
+        features: int,
+        context: int,
+        *,
+        base: Conditional | None = None,
+        spread: float | Sequence[float] | Tensor = 0.1,
+        hidden: Sequence[int] = (),
+        layers: int = 6,
+        width: int = 256,
+        bins: int = 6,
+        bound: float = 3.0,
+        dropout: float = 0.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(features, context, **kwargs)
+        self.bins, self.ends = check_count("bins", bins), check_positive("bound", bound)
+        if base is None:
+            own = {"periodic": self.periodic, "origin": self.start, "hidden": hidden}
+            base = Gaussian(features, context, spread=self.spreads("spread", spread), **own)
+        self.build(base, layers, width, dropout)
+
+    def writes(self, moves: Tensor) -> Tensor:
+        """Widths, heights and slopes of each spline; for a periodic coordinate also a rotation."""
+        counts = torch.tensor([3 * self.bins - (not p) for p in self.kinds])
+        return moves.repeat_interleave(counts, -1)
+
+    def move(self, z: Tensor, raw: Tensor) -> tuple[Tensor, Tensor]:
+        """Through the splines."""
+        return self._each(z, raw, back=False)
+
+    def undo(self, z: Tensor, raw: Tensor) -> tuple[Tensor, Tensor]:
+        """Back through the splines."""
+        return self._each(z, raw, back=True)
+
+    def _each(self, z: Tensor, raw: Tensor, *, back: bool) -> tuple[Tensor, Tensor]:
+        """Moves linear coordinates, then periodic ones."""
+        n_line, n_circle = self.kinds.count(False), self.kinds.count(True)
+        line, circle = z.split([n_line, n_circle])
+        split = n_line * (3 * self.bins - 1)
+        pairs = []
+        if n_line:
+            pairs.append(_spline(line, raw[:split].unflatten(0, (n_line, -1)), self.bins, self.ends, back=back))
+        if n_circle:
+            rows, shift = raw[split:].unflatten(0, (n_circle, -1)).split([3 * self.bins - 1, 1], 1)
+            pairs.append(_turned(circle, rows, shift.squeeze(1), self.bins, back=back))
+        moved, slopes = zip(*pairs, strict=True)
+        return torch.cat(moved), torch.cat(slopes)
+
+
+def _turned(z: Tensor, raw: Tensor, shift: Tensor, bins: int, *, back: bool) -> tuple[Tensor, Tensor]:
+    """A rotation, then a spline on the circle; or back."""
+    if back:
+        z, slope = _spline(wrap(z), raw, bins, math.pi, back=True)
+        return z - shift, slope
+    return _spline(wrap(z + shift), raw, bins, math.pi, back=False)
+
+
+def _spline(z: Tensor, raw: Tensor, bins: int, bound: float, *, back: bool) -> tuple[Tensor, Tensor]:
+    """The spline, or its inverse, and the logarithm of the slope of the spline; raw: `(k, 3K - 1, n, m)`."""
+    parts = raw.movedim(1, -1).expand(*z.shape, -1).split([bins, bins, bins - 1], -1)
+    spline = MonotonicRQSTransform(*parts, bound=bound)
+    start: Tensor = spline.inv(z) if back else z  # pyright: ignore[reportAssignmentType]
+    moved, slope = spline.call_and_ladj(start)
+    return start if back else moved, slope

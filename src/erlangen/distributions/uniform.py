@@ -1,0 +1,232 @@
+"""Boxes: one range for all inputs (Augerino, LILA), or a range for each (InstaAug)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.distributions import constraints
+
+from ..utils.shapes import check_finite, check_tensor, check_true
+from .base import Conditional
+from .circle import by_kind
+from .density import Density, Points
+from .heads import Head, inverse_positive, positive
+from .noise import Noise
+
+__all__ = ["GlobalUniform", "MeanFieldUniform", "UniformDensity"]
+
+
+class UniformDensity(Density):
+    r"""The uniform density on a box, $v_i \sim U(a_i, b_i)$. A periodic coordinate has an arc of its circle.
+
+    Args:
+        low: the least value of each coordinate, `(*B, d)`.
+        high: the greatest.
+        periodic: which coordinates live on a circle.
+        ends: the ends of each coordinate's whole range, `(d,)` each; see `Density.ends`.
+    """
+
+    batched = ("low", "high")
+
+    def __init__(
+        self,
+        low: Tensor,
+        high: Tensor,
+        periodic: Sequence[bool] | None = None,
+        ends: tuple[Tensor, Tensor] | None = None,
+    ) -> None:
+        periodic = periodic or (False,) * low.shape[-1]
+        check_tensor("low", low, f"a (*B, {len(periodic)}) tensor", low.shape[-1] == len(periodic))
+        check_true("high", high > low, "ranges whose high is not above their low", "high > low")
+        super().__init__(low.shape[:-1], periodic, low)
+        self.low, self.high = low, high.expand_as(low)
+        self._ends = ends
+
+    @property
+    def ends(self) -> tuple[Tensor, Tensor]:
+        """The ends of the whole range of each coordinate."""
+        return super().ends if self._ends is None else self._ends
+
+    @property
+    def support(self) -> constraints.Constraint:
+        """The box."""
+        box = constraints.interval(self.low, self.high)
+        return constraints.independent(box, 1)
+
+    @property
+    def mean(self) -> Tensor:
+        """The centre of the box (of an arc, its middle; the whole circle has none but is given that)."""
+        return (self.low + self.high) / 2
+
+    def entropy(self) -> Tensor:
+        """The logarithm of the volume."""
+        return (self.high - self.low).log().sum(-1)
+
+    def draw(self, noise: Noise, *, pathwise: bool = True) -> Points:
+        """Low plus a uniform share of the range."""
+        share = noise.uniform(len(self.periodic))
+        log_q = -self.entropy().expand(share.shape[:-1])
+        v = torch.lerp(self.low.expand_as(share), self.high.expand_as(share), share)
+        return Points(v, noise.equal_weights(), log_q)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Minus the entropy inside the box, minus infinity outside."""
+
+        def circle(v: Tensor, low: Tensor, first: Tensor, last: Tensor) -> Tensor:
+            return low + torch.remainder(v - low, last - first)
+
+        def line(v: Tensor, low: Tensor, first: Tensor, last: Tensor) -> Tensor:
+            return v + torch.zeros_like(low)
+
+        value = by_kind(self.periodic, line, circle, value, self.low, *self.ends)
+        inside = ((value >= self.low) & (value <= self.high)).all(-1)
+        return torch.where(inside, -self.entropy(), -math.inf)
+
+
+class _Inward(torch.autograd.Function):
+    """The lesser of a width and its greatest; beyond that, only a gradient that leads back passes."""
+
+    @staticmethod
+    def forward(width: Tensor, greatest: Tensor) -> Tensor:
+        """The lesser."""
+        return torch.minimum(width, greatest)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        """Remembers where the width is too great."""
+        ctx.save_for_backward(inputs[0] > inputs[1])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        """Descent lowers a width whose gradient is positive."""
+        (grad,), (beyond,) = grads, ctx.saved_tensors
+        return torch.where(beyond & (grad < 0), 0.0, grad), None
+
+
+class _Box(Conditional):
+    """A conditional that heeds its bounds itself."""
+
+    def bound(self, q: Density) -> Density:
+        """The same density."""
+        return q
+
+
+class GlobalUniform(_Box):
+    r"""One range for all inputs, $v_i \sim U(o_i - w_i, o_i + w_i)$ around the origin (Augerino, LILA).
+
+    $w = \mathrm{softplus}(\cdot)$ is the *half*-width. A range never goes beyond the bounds: an end that would stays on
+    its bound, and a width that reaches the farther bound can only shrink.
+
+    Args:
+        features: the number of coordinates.
+        context: not used but for the shape of the input, which may be anything `(B, ...)`; kept so that all
+            conditionals are built alike.
+        spread: the initial half-width, one number or one for each coordinate, as a fraction of half the range
+            where there are bounds, in the coordinate's own unit where there are none.
+        width: the initial half-width in the coordinates' own units, whatever the bounds; `spread` if None.
+        **kwargs: periodic, bounds and origin, see `Conditional`. An encoder would have no effect and is refused.
+
+    Differs from the published code: Augerino's width is the whole width, U(-w/2, w/2), without bounds.
+
+    References:
+        | G. Benton et al. Learning invariances in neural networks (2020).
+    """
+
+    def __init__(
+        self,
+        features: int,
+        context: int = 1,
+        *,
+        spread: float | Sequence[float] = 0.1,
+        width: float | Sequence[float] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if kwargs.get("encoder") is not None:
+            raise ValueError("encoder: received a module; accepted is None: a GlobalUniform is the same for all inputs")
+        super().__init__(features, context, **kwargs)
+        half = 1.0 if self.bounds is None else (self.bounds[1] - self.bounds[0]) / 2
+        start = half * self.sizes("spread", spread) if width is None else self.sizes("width", width)
+        self.raw = nn.Parameter(inverse_positive(start))
+
+    @property
+    def half_width(self) -> Tensor:
+        """The half-width of each coordinate's range, `(d,)`."""
+        width = positive(self.raw)
+        low, high = _room(self)
+        return _Inward.apply(width, torch.maximum(low, high))  # pyright: ignore[reportReturnType]
+
+    def encode(self, x: Tensor) -> Tensor:
+        """Any batch of inputs."""
+        check_tensor("x", x, "a batch of inputs (B, ...)", isinstance(x, Tensor) and x.ndim >= 1)
+        check_finite("x", x)
+        return x
+
+    def density(self, h: Tensor) -> UniformDensity:
+        """The same box for each input."""
+        low, high = _room(self)
+        width = self.half_width
+        low, high = self.origin - torch.minimum(width, low), self.origin + torch.minimum(width, high)
+        return UniformDensity(low.expand(len(h), -1), high.expand(len(h), -1), self.periodic, _ends(self))
+
+
+class MeanFieldUniform(_Box):
+    r"""A range for each coordinate and input, which contains the origin (InstaAug).
+
+    $v_i \sim U(o_i - a_i(x), o_i + b_i(x))$ with $a$ and $b$ the sigmoid's share of the room up to the bounds; without
+    bounds, its softplus.
+
+    Args:
+        features: the number of coordinates.
+        context: the number of features of an input.
+        spread: the initial share of the room on each side of the origin.
+        hidden: the widths of hidden layers in the head.
+        **kwargs: encoder, periodic, bounds and origin, see `Conditional`.
+
+    References:
+        | N. Miao et al. Learning instance-specific augmentations by capturing local invariances (2023).
+    """
+
+    def __init__(
+        self,
+        features: int,
+        context: int,
+        *,
+        spread: float | Sequence[float] = 0.1,
+        hidden: Sequence[int] = (),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(features, context, **kwargs)
+        share = self.sizes("spread", spread).repeat(2)
+        check_true("spread", share < 1, str(spread), "a share of the room between 0 and 1")
+        bounded = torch.cat(_room(self)).isfinite()
+        self.ends = Head(context, torch.where(bounded, share.logit(), inverse_positive(share)), hidden)
+
+    def density(self, h: Tensor) -> UniformDensity:
+        """A box for each input."""
+        below, above = self.ends(h).chunk(2, -1)
+        low, high = (_part(raw, room) for raw, room in zip((below, above), _room(self), strict=True))
+        return UniformDensity(self.origin - low, self.origin + high, self.periodic, _ends(self))
+
+
+def _part(raw: Tensor, room: Tensor) -> Tensor:
+    """A share of the room, or any positive number where there is no end to it."""
+    bounded = room.isfinite()
+    return torch.where(bounded, raw.sigmoid() * torch.where(bounded, room, 1.0), F.softplus(raw))
+
+
+def _ends(conditional: Conditional) -> tuple[Tensor, Tensor] | None:
+    return None if conditional.bounds is None else (conditional.bounds[0], conditional.bounds[1])
+
+
+def _room(conditional: Conditional) -> tuple[Tensor, Tensor]:
+    """How far each coordinate can go below and above the origin."""
+    origin = conditional.origin
+    if conditional.bounds is not None:
+        return origin - conditional.bounds[0], conditional.bounds[1] - origin
+    ends = torch.tensor([math.pi if p else math.inf for p in conditional.periodic]).to(origin)
+    return ends, ends
