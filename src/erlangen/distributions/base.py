@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributions.constraints import Constraint
 
-from ..utils.shapes import check_count, check_finite, check_same, check_tensor, check_true, describe
+from ..utils.shapes import check_count, check_finite, check_numbers, check_same, check_tensor, check_true, describe
 from .bounded import BoundedDensity, Once
 from .density import Density
 
@@ -72,6 +72,7 @@ class Conditional(nn.Module):
 
     bounds: Tensor | None
     origin: Tensor
+    discrete = False  # whether there are several points, each with a probability instead of a density
 
     def __init__(
         self,
@@ -87,7 +88,8 @@ class Conditional(nn.Module):
         self.features = check_count("features", features)
         self.context = check_count("context", context)
         self.encoder = encoder
-        self.periodic = (False,) * features if periodic is None else tuple(bool(p) for p in periodic)
+        kinds = (False,) * features if periodic is None else periodic
+        self.periodic = tuple(bool(p) for p in kinds) if isinstance(kinds, Sequence | Tensor) else ()
         if len(self.periodic) != features:
             raise ValueError(f"periodic: received {periodic!r}; accepted is one value for each of {features} features")
         self.register_buffer("bounds", None if bounds is None else _bounds(bounds, features), persistent=False)
@@ -111,11 +113,14 @@ class Conditional(nn.Module):
 
     def encode(self, x: Tensor) -> Tensor:
         """The features of inputs, checked, `(B, context)`."""
-        check_finite("x", check_tensor("x", x, "a tensor of inputs"))
+        check_tensor("x", x, "a tensor of inputs")
+        if self.encoder is not None:
+            check_finite("x", x)
         h = x if self.encoder is None else self.encoder(x)
         name = "x" if self.encoder is None else "encoder(x)"
         ok = isinstance(h, Tensor) and h.ndim == 2 and h.shape[-1] == self.context and h.is_floating_point()
         check_tensor(name, h, f"floating-point features (B, {self.context})", ok)
+        check_finite(name, h)
         if torch.is_autocast_enabled(h.device.type):  # the encoder may compute in half precision; densities don't
             return h.to(self.origin.dtype)
         check_same(name, h, "the conditional", self.origin)
@@ -123,7 +128,9 @@ class Conditional(nn.Module):
 
     def forward(self, x: Tensor) -> Density:
         """The distribution for each input of a batch."""
-        return self.bound(self.density(self.encode(x)))
+        h = self.encode(x)
+        with torch.autocast(h.device.type, enabled=False):
+            return self.bound(self.density(h))
 
     def bound(self, q: Density) -> Density:
         """Maps a density in standard coordinates into the bounds, if there are any."""
@@ -172,9 +179,10 @@ class Bounded(Conditional):
     """
 
     def __init__(self, conditional: Conditional, low: Tensor | Sequence[float] | float, high: Any) -> None:
-        if not isinstance(conditional, Conditional) or conditional.bounds is not None:
-            got = "one that has bounds" if isinstance(conditional, Conditional) else describe(conditional)
-            raise ValueError(f"conditional: received {got}; accepted is a Conditional without bounds")
+        known = isinstance(conditional, Conditional)
+        if not known or conditional.bounds is not None or conditional.discrete:
+            got = "one that has bounds" if known and not conditional.discrete else describe(conditional)
+            raise ValueError(f"conditional: received {got}; accepted is a Conditional with a density, without bounds")
         super().__init__(
             conditional.features, conditional.context, periodic=conditional.periodic, bounds=(low, high), origin=None
         )
@@ -204,15 +212,15 @@ def _bounds(bounds: Tensor | Sequence[Any], features: int) -> Tensor:
 
 def _origin(origin: Tensor | Sequence[float] | None, features: int, bounds: Tensor | None) -> Tensor:
     """The checked origin, `(d,)`: inside the bounds, and in their middle unless it is given or zero is inside."""
-    dtype = torch.get_default_dtype()
     if origin is None:
-        zero = torch.zeros(features, dtype=dtype)
+        zero = torch.zeros(features)
         if bounds is None:
             return zero
         low, high = bounds
         return torch.where((low <= 0) & (high >= 0), zero, (low + high) / 2)
-    point = torch.as_tensor(origin, dtype=dtype).detach().clone()
-    check_tensor("origin", point, f"finite numbers ({features},)", tuple(point.shape) == (features,))
+    accepted = f"finite numbers ({features},)"
+    point = check_numbers("origin", origin, accepted)
+    check_tensor("origin", point, accepted, tuple(point.shape) == (features,))
     check_finite("origin", point)
     if bounds is not None:
         low, high = bounds

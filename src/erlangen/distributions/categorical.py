@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.distributions.constraints import Constraint
 
-from ..utils.shapes import check_finite, check_tensor
+from ..utils.shapes import check_count, check_finite, check_numbers, check_tensor
 from .base import Conditional, Coordinates
 from .circle import by_kind, circular_mean
 from .density import Density, Points
@@ -117,7 +117,7 @@ class CategoricalDensity(Density):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The log-probability; minus infinity for what is no row of the table."""
-        matches = _matches(value, self.table)
+        matches = _matches(self.coordinates(value), self.table)
         chosen = torch.where(matches, self.log_probs, 0.0).sum(-1)
         return torch.where(matches.any(-1), chosen, -math.inf)
 
@@ -155,6 +155,7 @@ class Categorical(Conditional):
     """
 
     table: Tensor
+    discrete = True
 
     def __init__(
         self,
@@ -167,8 +168,9 @@ class Categorical(Conditional):
         hidden: Sequence[int] = (),
         **kwargs: Any,
     ) -> None:
-        rows = torch.as_tensor(table, dtype=torch.get_default_dtype()).detach().clone()
-        check_tensor("table", rows, "coordinates of elements (n, d), n > 0", rows.ndim == 2 and len(rows) > 0)
+        accepted = "coordinates of elements (n, d), n > 0"
+        rows = check_numbers("table", table, accepted)
+        check_tensor("table", rows, accepted, rows.ndim == 2 and len(rows) > 0)
         check_finite("table", rows)
         if len(rows.unique(dim=0)) < len(rows):
             raise ValueError(f"table: received {len(rows)} rows, some of them alike; accepted are different rows")
@@ -209,8 +211,9 @@ def _start_logits(n: int, start: int, spread: float) -> Tensor:
 
 
 def _given(logits: Tensor | Sequence[float], rows: Tensor) -> Tensor:
-    logits = torch.as_tensor(logits, dtype=rows.dtype)
-    check_tensor("logits", logits, f"finite numbers ({len(rows)},)", logits.shape == (len(rows),))
+    accepted = f"finite numbers ({len(rows)},)"
+    logits = check_numbers("logits", logits, accepted)
+    check_tensor("logits", logits, accepted, logits.shape == (len(rows),))
     check_finite("logits", logits)
     return logits
 
@@ -229,9 +232,13 @@ def crop_table(
     Shape:
         result: `(n, 4)` and `(n,)`, the last level last.
     """
+    if len(levels) != len(favour):
+        raise ValueError(f"favour: received {favour!r}; accepted is one number for each of {len(levels)} levels")
     tables, logits = [], []
     for (n, size), weight in zip(levels, favour, strict=True):
-        places = torch.linspace(-1, 1, n) if n > 1 else torch.zeros(1)
+        if not 0 < size <= 1:
+            raise ValueError(f"levels: received the size {size!r}; accepted is a fraction of the side, 0 < size <= 1")
+        places = torch.linspace(-1, 1, n) if check_count("levels", n) > 1 else torch.zeros(1)
         centres = torch.cartesian_prod(places, places).flip(-1)
         tables.append(torch.cat((centres, torch.full((n * n, 2), size)), -1))
         logits.append(torch.full((n * n,), weight - 2 * math.log(n)))

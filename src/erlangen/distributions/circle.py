@@ -19,6 +19,7 @@ __all__ = [
     "log_wrapped_normal",
     "normal_cdf",
     "normal_score",
+    "reach",
     "wrap",
     "wrapped_normal_cdf",
     "wrapped_normal_score",
@@ -50,6 +51,12 @@ def by_kind(
         return (circle if runs[0][0] else line)(*tensors)
     pieces = zip(*(t.split([n for _, n in runs], dim) for t in tensors), strict=True)
     return torch.cat([(circle if kind else line)(*p) for (kind, _), p in zip(runs, pieces, strict=True)], dim)
+
+
+def reach(periodic: Sequence[bool], like: Tensor) -> Tensor:
+    """How far standard coordinates reach to either side, `(d,)`: pi on the circle, without end on the line."""
+    # Made where it is used: a copy from the host would synchronise a device.
+    return torch.stack([like.new_full((), math.pi if p else math.inf) for p in periodic])
 
 
 def wrap(angle: Tensor) -> Tensor:

@@ -9,8 +9,8 @@ What depends on the input alone, $P_l h + b_l$, is computed once per input for a
 so time and memory don't grow with the size of the context times the number of samples.
 
 Convention:
-    * Inside a stack, features come first: `(d, n, m)` for n samples of m inputs. Rows are then contiguous, and products
-      of small matrices and sums over features run at the speed of memory.
+    * Inside a stack, samples are `(n, d, m)`, for n samples of m inputs. Rows are then contiguous, a conditioner is one
+      batched product of matrices per layer, and what it sees of the context is added within it.
     * Linear coordinates come before periodic ones. A periodic coordinate is read as its sine and cosine.
 
 References:
@@ -23,88 +23,17 @@ from collections.abc import Sequence
 from functools import partial
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..utils.shapes import check_count, describe
 from .base import Conditional
 from .bounded import log_tanh_slope
 from .circle import by_kind, wrap
-from .density import Density, Points
+from .conditioner import Conditioner, Conditioners
+from .density import Density, Points, columns
 from .noise import Noise
 
-__all__ = ["Conditioners", "Flow", "FlowDensity"]
-
-
-class Conditioners(nn.Module):
-    """The conditioners of all couplings of a stack, each with one hidden layer.
-
-    The last layers start at zero, so a stack starts as the identity.
-
-    Args:
-        context: the number of features of an input.
-        reads: what each layer reads, a 0/1 mask `(L, inputs)`.
-        writes: what each layer writes, a factor for each output `(L, outputs)`, zero for what stays.
-        width: the width of the hidden layers.
-        dropout: the share of hidden units that are dropped in training.
-    """
-
-    reads: Tensor
-    writes: Tensor
-
-    def __init__(self, context: int, reads: Tensor, writes: Tensor, width: int, dropout: float = 0.0) -> None:
-        super().__init__()
-        depth, inputs = reads.shape
-        self.width, self.dropout = width, dropout
-        self.register_buffer("reads", reads)
-        self.register_buffer("writes", writes)
-        self.project = nn.Linear(context, depth * width)
-        self.first = nn.Parameter(torch.empty(depth, width, inputs)) if bool(reads.any()) else None
-        self.last = nn.Parameter(torch.zeros(depth, writes.shape[1], width))
-        self.bias = nn.Parameter(torch.zeros(depth, writes.shape[1]))
-        with torch.no_grad():
-            # As nn.Linear does it, for a layer that sees the context and what it reads.
-            bound = (context + float(reads.sum(-1).mean())) ** -0.5
-            for weight in (self.project.weight, self.project.bias, self.first):
-                if weight is not None:
-                    weight.uniform_(-bound, bound)
-
-    def kept(self, batch: int) -> Tensor | None:
-        """Which hidden units are kept for each input, `(B, L * width)`; None for all."""
-        if not self.training or not self.dropout:
-            return None
-        share = torch.full((batch, self.project.out_features), 1 - self.dropout).to(self.project.weight)
-        return torch.bernoulli(share) / (1 - self.dropout)
-
-    def layers(self, h: Tensor, kept: Tensor | None) -> list[Conditioner]:
-        """The conditioners, first to last, given the features of m inputs `(m, context)`."""
-        depth = len(self.reads)
-        seen = torch.addmm(self.project.bias[:, None], self.project.weight, h.t())
-        keeps = [None] * depth if kept is None else kept.t().unflatten(0, (depth, self.width)).unbind()
-        firsts = [None] * depth if self.first is None else (self.first * self.reads[:, None]).unbind()
-        lasts, biases = (self.last * self.writes[..., None]).unbind(), (self.bias * self.writes).unbind()
-        parts = zip(seen.unflatten(0, (depth, self.width)).unbind(), keeps, firsts, lasts, biases, strict=True)
-        return [Conditioner(*part) for part in parts]
-
-
-class Conditioner:
-    """One conditioner, for given inputs."""
-
-    def __init__(self, seen: Tensor, kept: Tensor | None, first: Tensor | None, last: Tensor, bias: Tensor) -> None:
-        self.seen, self.kept = seen, kept
-        self.first, self.last, self.bias = first, last, bias
-
-    def __call__(self, z: Tensor) -> Tensor:
-        """What it writes, `(outputs, n, m)`, when it reads z, `(inputs, n, m)`."""
-        n, m = z.shape[1:]
-        if self.first is None:
-            hidden = self.seen.relu()[:, None]
-        else:
-            # In place only where the result is no view: autograd copies the gradient of a view that changes.
-            hidden = ((self.first @ z.reshape(len(z), n * m)).view(len(self.first), n, m) + self.seen[:, None]).relu_()
-        if self.kept is not None:
-            hidden = hidden * self.kept[:, None]
-        written = torch.addmm(self.bias[:, None], self.last, hidden.flatten(1))
-        return written.view(len(written), *hidden.shape[1:])
+__all__ = ["Flow", "FlowDensity"]
 
 
 class Flow(Conditional):
@@ -126,7 +55,7 @@ class Flow(Conditional):
             dropout: the share of hidden units dropped in training: drawn once per call, so that what is returned is one
                 distribution.
         """
-        if not 0 <= dropout < 1:
+        if not isinstance(dropout, int | float) or not 0 <= dropout < 1:
             raise ValueError(f"dropout: received {dropout!r}; accepted is a share, 0 <= dropout < 1")
         self.base = self._checked(base)
         self.order = sorted(range(self.features), key=lambda i: self.periodic[i])
@@ -141,7 +70,7 @@ class Flow(Conditional):
         raise NotImplementedError(f"{type(self).__name__} does not implement writes")
 
     def move(self, z: Tensor, raw: Tensor) -> tuple[Tensor, Tensor]:
-        """The map of a coupling and the logarithm of its slope, both `(d, n, m)`, given z and what was written."""
+        """The map of a coupling and the logarithm of its slope, both `(n, d, m)`, given z and what was written."""
         raise NotImplementedError(f"{type(self).__name__} does not implement move")
 
     def undo(self, z: Tensor, raw: Tensor) -> tuple[Tensor, Tensor]:
@@ -149,14 +78,14 @@ class Flow(Conditional):
         raise NotImplementedError(f"{type(self).__name__} does not implement undo")
 
     def forth(self, z: Tensor, layers: list[Conditioner]) -> tuple[Tensor, Tensor]:
-        """Through all couplings: `(d, n, m)`, and the logarithm of the volume by which that stretches, `(n, m)`."""
+        """Through all couplings: `(n, d, m)`, and the logarithm of the volume by which that stretches, `(n, m)`."""
         slopes = []
         for conditioner in layers:
             z, slope = self.move(z, conditioner(_read(self.kinds, z)))
             slopes.append(slope)
             if self.squash is not None:
                 slopes.append(self._squash_slope(z))
-                z = by_kind(self.kinds, partial(_squash, self.squash), _same, z, dim=0)
+                z = by_kind(self.kinds, partial(_squash, self.squash), _same, z, dim=1)
         return z, _total(slopes)
 
     def back(self, z: Tensor, layers: list[Conditioner]) -> tuple[Tensor, Tensor]:
@@ -164,14 +93,14 @@ class Flow(Conditional):
         slopes = []
         for conditioner in reversed(layers):
             if self.squash is not None:
-                z = by_kind(self.kinds, partial(_stretch, self.squash), _same, z, dim=0)
+                z = by_kind(self.kinds, partial(_stretch, self.squash), _same, z, dim=1)
                 slopes.append(self._squash_slope(z))
             z, slope = self.undo(z, conditioner(_read(self.kinds, z)))
             slopes.append(slope)
         return z, _total(slopes)
 
     def _squash_slope(self, z: Tensor) -> Tensor:
-        return by_kind(self.kinds, lambda z: log_tanh_slope(z / self.squash), torch.zeros_like, z, dim=0)
+        return by_kind(self.kinds, lambda z: log_tanh_slope(z / self.squash), torch.zeros_like, z, dim=1)
 
     def density(self, h: Tensor) -> FlowDensity:
         """A flow for each input."""
@@ -179,10 +108,10 @@ class Flow(Conditional):
 
     def _checked(self, base: Conditional) -> Conditional:
         same = ("features", "context", "periodic")
-        accepted = "a Conditional without bounds and encoder, with the same features, context and periodic"
+        accepted = "a density without bounds and encoder, with the same features, context and periodic"
         if not isinstance(base, Conditional):
             raise ValueError(f"base: received {describe(base)}; accepted is {accepted}")
-        plain = base.bounds is None and base.encoder is None
+        plain = base.bounds is None and base.encoder is None and not base.discrete
         if not plain or any(getattr(base, name) != getattr(self, name) for name in same):
             got = ", ".join(f"{name}={getattr(base, name)}" for name in (*same, "bounds", "encoder"))
             raise ValueError(f"base: received {type(base).__name__} with {got}; accepted is {accepted}")
@@ -212,28 +141,27 @@ class FlowDensity(Density):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The log-density, `(*S, *B)`."""
-        z, log_slope = self._through(value, back=True)
+        z, log_slope = self._through(self.coordinates(value), back=True)
         return self.base.log_prob(z) - log_slope
 
     def _through(self, z: Tensor, *, back: bool) -> tuple[Tensor, Tensor]:
         """Moves samples through the stack, or back; also the logarithm of the volume by which it stretches."""
-        flow, shape = self.flow, torch.broadcast_shapes(z.shape[:-1], self.batch_shape)
-        n, m = shape[: len(shape) - len(self.batch_shape)].numel(), self.batch_shape.numel()
-        columns = z.expand(*shape, -1).reshape(n, m, z.shape[-1]).unbind(-1)
-        rows = torch.stack([columns[i] for i in flow.order])
+        flow, shape, m = self.flow, torch.broadcast_shapes(z.shape[:-1], self.batch_shape), self.batch_shape.numel()
+        given = columns(z, self.batch_shape)
+        rows = torch.stack([given[i] for i in flow.order], 1)
         with torch.autocast(z.device.type, enabled=False):
             kept = None if self.kept is None else self.kept.reshape(m, self.kept.shape[-1])
             layers = flow.conditioners.layers(self.h.reshape(m, self.h.shape[-1]), kept)
             rows, log_slope = (flow.back if back else flow.forth)(rows, layers)
-        rows = by_kind(flow.kinds, _same, wrap, rows, dim=0).unbind()
-        v = torch.stack([rows[flow.order.index(i)] for i in range(len(rows))], -1)
-        return v.view(*shape, v.shape[-1]), log_slope.expand(n, m).reshape(shape)
+        rows = by_kind(flow.kinds, _same, wrap, rows, dim=1)
+        v = torch.stack([rows[:, flow.order.index(i)] for i in range(rows.shape[1])], -1)
+        return v.view(*shape, v.shape[-1]), log_slope.expand(v.shape[:-1]).reshape(shape)
 
 
 def _read(kinds: Sequence[bool], rows: Tensor) -> Tensor:
     """What conditioners read: linear coordinates as they are, of periodic ones the sines, then the cosines."""
-    line, circle = rows.split([kinds.count(False), kinds.count(True)])
-    return torch.cat((line, circle.sin(), circle.cos())) if len(circle) else line
+    line, circle = rows.split([kinds.count(False), kinds.count(True)], 1)
+    return torch.cat((line, circle.sin(), circle.cos()), 1) if circle.shape[1] else line
 
 
 def _same(z: Tensor) -> Tensor:
@@ -255,7 +183,7 @@ def _total(slopes: list[Tensor]) -> Tensor:
     total = slopes[0]
     for slope in slopes[1:]:
         total = total + slope
-    return total.sum(0)
+    return total.sum(1)
 
 
 def _moving(layers: int, features: int) -> Tensor:

@@ -12,11 +12,11 @@ from torch import Tensor
 from torch.distributions import Distribution, constraints
 from torch.distributions.constraints import Constraint
 
-from ..utils.shapes import check_count
-from .circle import by_kind, circular_mean, wrap
+from ..utils.shapes import check_count, check_tensor
+from .circle import by_kind, circular_mean, reach, wrap
 from .noise import Noise
 
-__all__ = ["Density", "Points"]
+__all__ = ["Density", "Points", "columns"]
 
 
 class Points(NamedTuple):
@@ -59,7 +59,7 @@ class Density(Distribution):
     @property
     def ends(self) -> tuple[Tensor, Tensor]:
         """The least and greatest value of each coordinate; those of a periodic one are the same point, `(d,)` each."""
-        high = torch.tensor([math.pi if p else math.inf for p in self.periodic]).to(self.like)
+        high = reach(self.periodic, self.like)
         return -high, high
 
     @property
@@ -165,6 +165,11 @@ class Density(Distribution):
     def _noise(self, sample_shape: Sequence[int], generator: torch.Generator | None) -> Noise:
         return Noise(torch.Size(sample_shape), self.batch_shape, self.like, generator)
 
+    def coordinates(self, value: Tensor) -> Tensor:
+        """Checks points at which the density is asked for, `(..., d)`."""
+        d = len(self.periodic)
+        return check_tensor("value", value, f"coordinates (..., {d})", value.shape[-1:] == (d,))
+
     def enumerated(self) -> Points:
         """All points of a finite support, with their log-probabilities as log-weights and log-densities."""
         raise NotImplementedError(f"{type(self).__name__} has no finite support")
@@ -179,6 +184,13 @@ class Density(Distribution):
             setattr(new, name, larger)
         new._batch_shape = shape
         return new
+
+
+def columns(v: Tensor, batch: torch.Size) -> tuple[Tensor, ...]:
+    """The coordinates of samples `(*S, *B, d)` one by one, each `(n, m)` for n samples of m inputs."""
+    shape = torch.broadcast_shapes(v.shape[:-1], batch)
+    n, m = shape[: len(shape) - len(batch)].numel(), batch.numel()
+    return v.expand(*shape, v.shape[-1]).reshape(n, m, v.shape[-1]).unbind(-1)
 
 
 def _standard_error(centred: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from ..utils.shapes import check_positive
+from ..utils.shapes import check_positive, check_tensor
 
 __all__ = ["EntropyController", "FixedEntropyWeight"]
 
@@ -89,9 +89,10 @@ class EntropyController(nn.Module):
         self.proportional = check_positive("proportional", proportional)
         self.integral = check_positive("integral", integral)
         self.smoothing = smoothing
-        self.register_buffer("log_alpha", torch.tensor(math.log(alpha)))
+        # Not of shape (): compiled code (torch 2.13) forgets what it writes into a float64 scalar on the CPU.
+        self.register_buffer("log_alpha", torch.tensor([math.log(alpha)]))
         for name in ("average", "error", "steps"):
-            self.register_buffer(name, torch.zeros(()))
+            self.register_buffer(name, torch.zeros(1))
 
     def forward(self, entropy: Tensor) -> Tensor:
         """The weight, after a step of the controller in training mode.
@@ -99,11 +100,12 @@ class EntropyController(nn.Module):
         Shape:
             entropy: any, its mean counts; result: `()`, without gradient.
         """
+        check_tensor("entropy", entropy, "a tensor, the entropy of each input")
         if self.training:
             with torch.no_grad():
                 self._step(entropy.detach().mean().to(self.log_alpha))
         # A copy: the next step would change what autograd has saved.
-        return self.log_alpha.exp()
+        return self.log_alpha.exp().squeeze(0)
 
     def _step(self, entropy: Tensor) -> None:
         usable = entropy.isfinite()

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..utils.shapes import check_tensor, check_true
+from ..utils.shapes import check_tensor, check_true, expands
 from .base import Conditional
 from .circle import LOG_TURN, by_kind, log_normal, log_wrapped_normal, wrap
 from .density import Density, Points
@@ -110,6 +110,7 @@ class GaussianDensity(Density):
     def __init__(self, loc: Tensor, scale: Tensor, periodic: Sequence[bool] | None = None) -> None:
         periodic = periodic or (False,) * loc.shape[-1]
         check_tensor("loc", loc, f"means (*B, {len(periodic)})", loc.shape[-1] == len(periodic))
+        check_tensor("scale", scale, f"a tensor that expands to {tuple(loc.shape)}", expands(scale, loc))
         check_true("scale", scale > 0, "scales that are zero, negative or NaN", "scales > 0")
         super().__init__(loc.shape[:-1], periodic, loc)
         self.loc, self.scale = loc, scale.expand_as(loc)
@@ -139,7 +140,7 @@ class GaussianDensity(Density):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The log-density, `(*S, *B)`."""
-        return self._log_prob(value - self.loc).sum(-1)
+        return self._log_prob(self.coordinates(value) - self.loc).sum(-1)
 
     def _log_prob(self, delta: Tensor) -> Tensor:
         return by_kind(self.periodic, log_normal, log_wrapped_normal, delta, self.scale)

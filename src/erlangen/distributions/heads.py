@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from ..utils.shapes import check_count, describe
 
 __all__ = ["Head", "inverse_positive", "positive"]
 
@@ -40,10 +43,10 @@ class Head(nn.Module):
 
     def __init__(self, context: int, start: Tensor, hidden: Sequence[int] = ()) -> None:
         super().__init__()
-        widths = (context, *hidden)
-        layers = [
-            nn.Sequential(nn.Linear(a, b), nn.GELU(), nn.LayerNorm(b)) for a, b in zip(widths, hidden, strict=False)
-        ]
+        if not isinstance(hidden, Sequence):
+            raise ValueError(f"hidden: received {describe(hidden)}; accepted is a sequence of widths, such as (32, 32)")
+        widths = (context, *(check_count("hidden", width) for width in hidden))
+        layers = [nn.Sequential(nn.Linear(a, b), nn.GELU(), nn.LayerNorm(b)) for a, b in pairwise(widths)]
         self.body = nn.Sequential(*layers)
         self.last = nn.Linear(widths[-1], len(start))
         with torch.no_grad():

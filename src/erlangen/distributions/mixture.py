@@ -4,9 +4,10 @@ A sample chooses its component, $c \sim \pi$, then $z = \mu_c + \sigma_c \vareps
 function of means and scales, and differentiating it gives their part of $\nabla \mathbb{E}\, h(z)$ exactly. The choice
 itself has no derivative, and the weights get theirs in one of two ways, both unbiased:
 
-* *implicitly*: $z$ moves so that its conditional distribution functions $F_i(z_i \mid z_{<i})$ keep their values,
-  $\partial z / \partial \ell = -(\partial F / \partial z)^{-1}\, \partial F / \partial \ell$ for the logits $\ell$;
-* *in the log-weights* of the points, as $\log \pi_c - \mathrm{stop}(\log \pi_c)$.
+* *implicitly*, in `rsample`: $z$ moves so that its conditional distribution functions $F_i(z_i \mid z_{<i})$ keep
+  their values, $\partial z / \partial \ell = -(\partial F / \partial z)^{-1}\, \partial F / \partial \ell$ for
+  $\ell = \log \pi$;
+* *in the log-weights* of the points of `quadrature`, as $\log \pi_c - \mathrm{stop}(\log \pi_c)$.
 
 Differs from the published code of LTT: a straight-through or soft Gumbel sample, whose gradient is biased.
 
@@ -23,9 +24,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ..utils.shapes import check_count, check_tensor, check_true
+from ..utils.shapes import check_count, check_tensor, check_true, expands
 from .base import Conditional
 from .circle import (
+    LOG_TURN,
     by_kind,
     log_normal,
     log_wrapped_normal,
@@ -35,7 +37,7 @@ from .circle import (
     wrapped_normal_cdf,
     wrapped_normal_score,
 )
-from .density import Density, Points
+from .density import Density, Points, columns
 from .heads import Head, inverse_positive, positive
 from .noise import Noise
 
@@ -58,6 +60,7 @@ class MixtureDensity(Density):
         periodic = periodic or (False,) * loc.shape[-1]
         accepted = f"means (*B, K, {len(periodic)}) for logits (*B, K)"
         check_tensor("loc", loc, accepted, loc.shape == (*logits.shape, len(periodic)))
+        check_tensor("scale", scale, f"scales {tuple(loc.shape)}, or fewer that expand", expands(scale, loc))
         check_true("scale", scale > 0, "scales that are zero, negative or NaN", "scales > 0")
         super().__init__(logits.shape[:-1], periodic, loc)
         self.logits, self.loc, self.scale = logits, loc, scale.expand_as(loc)
@@ -80,46 +83,87 @@ class MixtureDensity(Density):
         """Chooses a component, then a point of it."""
         log_pi = self.logits.log_softmax(-1)
         chosen = _one_hot(noise.choice(), log_pi)
-        loc, scale = _pick(chosen, torch.cat((self.loc, self.scale), -1)).chunk(2, -1)
-        z = by_kind(self.periodic, lambda z: z, wrap, loc + scale * noise.normal(len(self.periodic)))
-        if not pathwise:
-            choice = (chosen * log_pi).sum(-1)
-            return Points(z, noise.equal_weights() + choice - choice.detach(), self.log_prob(z))
-        if self.logits.requires_grad and torch.is_grad_enabled():
-            z = z + self._moved_by_weights(z.detach(), log_pi)
-        return Points(z, noise.equal_weights(), self.log_prob(z))
+        centre, spread = _pick(chosen, torch.cat((self.loc, self.scale), -1)).chunk(2, -1)
+        z = by_kind(self.periodic, lambda z: z, wrap, centre + spread * noise.normal(len(self.periodic)))
+        if pathwise:
+            rows, log_pi, loc, scale = self._rows(z)
+            rows: Tensor = _MovedByWeights.apply(rows, log_pi, loc, scale, self.periodic)  # pyright: ignore[reportAssignmentType]
+            log_q = _log_density(rows, log_pi, loc, scale, self.periodic).reshape(z.shape[:-1])
+            return Points(rows.movedim(0, -1).reshape(z.shape), noise.equal_weights(), log_q)
+        choice = (chosen * log_pi).sum(-1)
+        return Points(z, noise.equal_weights() + choice - choice.detach(), self.log_prob(z))
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The log-density, `(*S, *B)`."""
-        return (self.logits.log_softmax(-1) + self._parts(value).sum(-1)).logsumexp(-1)
+        shape = torch.broadcast_shapes(value.shape[:-1], self.batch_shape)
+        return _log_density(*self._rows(self.coordinates(value)), self.periodic).reshape(shape)
 
-    def _parts(self, z: Tensor) -> Tensor:
-        """The log-densities of coordinates under each component, `(*S, *B, K, d)`."""
-        return by_kind(self.periodic, log_normal, log_wrapped_normal, z.unsqueeze(-2) - self.loc, self.scale)
+    def _rows(self, z: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Samples `(d, n, m)`, log-weights `(K, 1, m)`, means and scales `(K, d, 1, m)`: sums then run along rows."""
+        m, (k, d) = self.batch_shape.numel(), self.loc.shape[-2:]
+        log_pi = self.logits.log_softmax(-1).reshape(m, k).t().unsqueeze(1)
+        loc, scale = (t.reshape(m, k, d).permute(1, 2, 0).unsqueeze(2).contiguous() for t in (self.loc, self.scale))
+        return torch.stack(columns(z, self.batch_shape)), log_pi, loc, scale
 
-    def _moved_by_weights(self, z: Tensor, log_pi: Tensor) -> Tensor:
-        r"""Zero, with the derivative of z in the logits, `(*S, *B, d)`.
 
-        With $w_{ki}$ the weight of component k given $z_{<i}$, $\Phi_{ki}$ its distribution function at $z_i$ and
-        $s_{kj}$ its score in $z_j$, and centred with the weights w,
+def _log_parts(z: Tensor, loc: Tensor, scale: Tensor, periodic: Sequence[bool]) -> Tensor:
+    """The log-densities of coordinates under each component, `(K, d, n, m)`."""
+    return by_kind(periodic, log_normal, log_wrapped_normal, z - loc, scale, dim=1)
 
-        $$\frac{\partial F_i}{\partial \ell_k} = w_{ki} (\Phi_{ki} - \bar\Phi_i), \qquad
-          \frac{\partial F_i}{\partial z_j} = \sum_k w_{ki} \Phi_{ki} (s_{kj} - \bar s_{ij}) \;\; (j < i), \qquad
-          \frac{\partial F_i}{\partial z_i} = \sum_k w_{ki} \mathcal{N}_{ki}(z_i).$$
-        """
-        with torch.no_grad():
-            parts, point = self._parts(z), z.unsqueeze(-2)
-            before = parts.cumsum(-1) - parts
-            log_w = (log_pi.unsqueeze(-1) + before).log_softmax(-2)
-            w, slope = log_w.exp(), (log_w + parts).logsumexp(-2)
-            cdf = by_kind(self.periodic, normal_cdf, wrapped_normal_cdf, point.expand_as(parts), self.loc, self.scale)
-            lever = w * (cdf - (w * cdf).sum(-2, keepdim=True))
-            score = by_kind(self.periodic, normal_score, wrapped_normal_score, point - self.loc, self.scale)
-            # Σ_k w Φ (s - s̄) = Σ_k w (Φ - Φ̄) s: both factors are centred by the same weights.
-            jacobian = (lever.transpose(-1, -2) @ score).tril(-1) + torch.diag_embed(slope.exp())
-        zero = (log_pi - log_pi.detach()).unsqueeze(-1)
-        moved = -(lever.transpose(-1, -2) @ zero)
-        return torch.linalg.solve_triangular(jacobian, moved, upper=False).squeeze(-1)
+
+def _log_density(z: Tensor, log_pi: Tensor, loc: Tensor, scale: Tensor, periodic: Sequence[bool]) -> Tensor:
+    """The log-density of the mixture, `(n, m)`."""
+    if any(periodic):
+        return (log_pi + _log_parts(z, loc, scale, periodic).sum(1)).logsumexp(0)
+    # The same in fewer passes over samples times components: what doesn't depend on z is summed before.
+    constant = log_pi - scale.log().sum(1) - 0.5 * len(z) * LOG_TURN
+    return torch.add(constant, ((z - loc) * scale.reciprocal()).square().sum(1), alpha=-0.5).logsumexp(0)
+
+
+class _MovedByWeights(torch.autograd.Function):
+    r"""The identity of z, whose gradient also reaches the log-weights, implicitly.
+
+    With $w_{ki}$ the weight of component k given $z_{<i}$, $\Phi_{ki}$ its distribution function at $z_i$ and $s_{ki}$
+    its score there, and with $\lambda_{ki} = w_{ki} (\Phi_{ki} - \sum_l w_{li} \Phi_{li})$,
+
+    $$\frac{\partial F_i}{\partial \ell_k} = \lambda_{ki}, \qquad
+      \frac{\partial F_i}{\partial z_j} = \sum_k \lambda_{ki} s_{kj} \;\; (j < i), \qquad
+      \frac{\partial F_i}{\partial z_i} = \sum_k w_{ki} \mathcal{N}_{ki}(z_i) = f_i.$$
+
+    A gradient g to z is solved backwards through this triangle: $y_i = (g_i - \sum_k s_{ki} a_k) / f_i$ with
+    $a_k = \sum_{j > i} \lambda_{kj} y_j$, which at the end is minus the gradient to $\ell_k$.
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(z: Tensor, log_pi: Tensor, loc: Tensor, scale: Tensor, periodic: Sequence[bool]) -> Tensor:
+        """The samples."""
+        return z.clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        """Keeps the samples that come out: they move with the weights, which second derivatives need to know."""
+        _, *parameters, ctx.periodic = inputs
+        ctx.save_for_backward(output, *parameters)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        """The gradient to z as it is, and to the log-weights."""
+        (g,), (z, log_pi, loc, scale) = grads, ctx.saved_tensors
+        if not ctx.needs_input_grad[1]:
+            return g, None, None, None, None
+        parts = _log_parts(z, loc, scale, ctx.periodic)
+        w = (log_pi.unsqueeze(1) + parts.cumsum(1) - parts).softmax(0)
+        slope = (w * parts.exp()).sum(0)
+        cdf = by_kind(ctx.periodic, normal_cdf, wrapped_normal_cdf, z.expand_as(parts), loc, scale, dim=1)
+        lever = w * (cdf - (w * cdf).sum(0))
+        score = by_kind(ctx.periodic, normal_score, wrapped_normal_score, z - loc, scale, dim=1)
+        a = torch.zeros_like(lever[:, 0])
+        for i in reversed(range(len(z))):
+            y = (g[i] - (score[:, i] * a).sum(0)) / slope[i]
+            a = a + lever[:, i] * y
+        return g, -a.sum(1, keepdim=True), None, None, None
 
 
 def _one_hot(u: Tensor, log_pi: Tensor) -> Tensor:
@@ -138,7 +182,8 @@ def _pick(chosen: Tensor, parameters: Tensor) -> Tensor:
     shape, (k, n) = chosen.shape[:-1], parameters.shape[-2:]
     batch = parameters.shape[:-2]
     s, m = shape[: len(shape) - len(batch)].numel(), batch.numel()
-    picked = chosen.reshape(s, m, k).transpose(0, 1) @ parameters.reshape(m, k, n)
+    with torch.autocast(parameters.device.type, enabled=False):
+        picked = chosen.reshape(s, m, k).transpose(0, 1) @ parameters.reshape(m, k, n)
     return picked.transpose(0, 1).reshape(*shape, n)
 
 

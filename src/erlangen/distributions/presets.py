@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+import torch
+
 from .base import Conditional, Coordinates
 from .categorical import Categorical, crop_table
 from .gaussian import Dirac, Gaussian
@@ -82,7 +84,8 @@ def preset(name: str, transform: Coordinates, context: int, **changes: Any) -> C
     arguments = arguments | changes
     if name == "instaaug-crops":
         table, logits = crop_table()
-        if transform.features != table.shape[1]:
+        whole = table[-1].to(transform.origin)
+        if transform.features != len(whole) or not torch.equal(transform.origin, whole):
             got = f"{transform!r} with {transform.features} coordinates"
             raise ValueError(f"transform: received {got}; accepted is a Crop with centre, width and height")
         return Categorical(table, context, **dict[str, Any](logits=logits) | arguments)

@@ -80,7 +80,7 @@ class RealNVP(Flow):
             return t + _moebius(z, s)
 
         shift, s = self._parts(raw)
-        return by_kind(self.kinds, line, circle, z, shift, s, dim=0), self._slope(z, s)
+        return by_kind(self.kinds, line, circle, z, shift, s, dim=1), self._slope(z, s)
 
     def undo(self, z: Tensor, raw: Tensor) -> tuple[Tensor, Tensor]:
         """Shifts and scales back."""
@@ -92,14 +92,14 @@ class RealNVP(Flow):
             return _moebius(z - t, -s)
 
         shift, s = self._parts(raw)
-        z = by_kind(self.kinds, line, circle, z, shift, s, dim=0)
+        z = by_kind(self.kinds, line, circle, z, shift, s, dim=1)
         return z, self._slope(z, s)
 
     def _slope(self, z: Tensor, s: Tensor) -> Tensor:
-        return by_kind(self.kinds, lambda z, s: s, _moebius_slope, z, s, dim=0)
+        return by_kind(self.kinds, lambda z, s: s, _moebius_slope, z, s, dim=1)
 
     def _parts(self, raw: Tensor) -> tuple[Tensor, Tensor]:
-        shift, s = raw.chunk(2)
+        shift, s = raw.chunk(2, 1)
         return shift, s if self.limit is None else self.limit * s.tanh()
 
 

@@ -62,6 +62,8 @@ class SplineFlow(Flow):
     ) -> None:
         super().__init__(features, context, **kwargs)
         self.bins, self.ends = check_count("bins", bins), check_positive("bound", bound)
+        if bins < 2:
+            raise ValueError(f"bins: received {bins}; accepted is an integer > 1, since one bin cannot bend")
         if base is None:
             own = {"periodic": self.periodic, "origin": self.start, "hidden": hidden}
             base = Gaussian(features, context, spread=self.spreads("spread", spread), **own)
@@ -83,16 +85,16 @@ class SplineFlow(Flow):
     def _each(self, z: Tensor, raw: Tensor, *, back: bool) -> tuple[Tensor, Tensor]:
         """Moves linear coordinates, then periodic ones."""
         n_line, n_circle = self.kinds.count(False), self.kinds.count(True)
-        line, circle = z.split([n_line, n_circle])
+        line, circle = z.split([n_line, n_circle], 1)
         split = n_line * (3 * self.bins - 1)
         pairs = []
         if n_line:
-            pairs.append(_spline(line, raw[:split].unflatten(0, (n_line, -1)), self.bins, self.ends, back=back))
+            pairs.append(_spline(line, raw[:, :split].unflatten(1, (n_line, -1)), self.bins, self.ends, back=back))
         if n_circle:
-            rows, shift = raw[split:].unflatten(0, (n_circle, -1)).split([3 * self.bins - 1, 1], 1)
-            pairs.append(_turned(circle, rows, shift.squeeze(1), self.bins, back=back))
+            rows, shift = raw[:, split:].unflatten(1, (n_circle, -1)).split([3 * self.bins - 1, 1], 2)
+            pairs.append(_turned(circle, rows, shift.squeeze(2), self.bins, back=back))
         moved, slopes = zip(*pairs, strict=True)
-        return torch.cat(moved), torch.cat(slopes)
+        return torch.cat(moved, 1), torch.cat(slopes, 1)
 
 
 def _turned(z: Tensor, raw: Tensor, shift: Tensor, bins: int, *, back: bool) -> tuple[Tensor, Tensor]:
@@ -104,8 +106,8 @@ def _turned(z: Tensor, raw: Tensor, shift: Tensor, bins: int, *, back: bool) -> 
 
 
 def _spline(z: Tensor, raw: Tensor, bins: int, bound: float, *, back: bool) -> tuple[Tensor, Tensor]:
-    """The spline, or its inverse, and the logarithm of the slope of the spline; raw: `(k, 3K - 1, n, m)`."""
-    parts = raw.movedim(1, -1).expand(*z.shape, -1).split([bins, bins, bins - 1], -1)
+    """The spline, or its inverse, and the logarithm of the slope of the spline; raw: `(n, k, 3K - 1, m)`."""
+    parts = raw.movedim(2, -1).expand(*z.shape, -1).split([bins, bins, bins - 1], -1)
     spline = MonotonicRQSTransform(*parts, bound=bound)
     start: Tensor = spline.inv(z) if back else z  # pyright: ignore[reportAssignmentType]
     moved, slope = spline.call_and_ladj(start)

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.distributions import Gamma, Independent, constraints
 from torch.distributions.constraints import Constraint
 
-from ..utils.shapes import check_positive, check_tensor, check_true
+from ..utils.shapes import check_positive, check_tensor, check_true, expands
 from .base import Conditional
 from .circle import by_kind, wrap
 from .density import Density, Points
@@ -39,6 +39,7 @@ class StudentDensity(Density):
     def __init__(self, loc: Tensor, scale: Tensor, standard: StandardT, periodic: Sequence[bool] | None = None) -> None:
         periodic = periodic or (False,) * loc.shape[-1]
         check_tensor("loc", loc, f"centres (*B, {len(periodic)})", loc.shape[-1] == len(periodic))
+        check_tensor("scale", scale, f"a tensor that expands to {tuple(loc.shape)}", expands(scale, loc))
         scale = scale.expand_as(loc)
         widest = WIDEST * (1 + 4 * torch.finfo(scale.dtype).eps)
         ok = by_kind(periodic, lambda s: s > 0, lambda s: (s > 0) & (s <= widest), scale)
@@ -130,7 +131,7 @@ class StudentDensity(Density):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The log-density, `(*S, *B)`; minus infinity beyond the truncation."""
-        return self._log_prob(value - self.loc)
+        return self._log_prob(self.coordinates(value) - self.loc)
 
     def _log_prob(self, delta: Tensor) -> Tensor:
         def line(delta: Tensor, scale: Tensor, loc: Tensor) -> Tensor:

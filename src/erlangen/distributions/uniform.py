@@ -7,15 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.distributions import constraints
 
-from ..utils.shapes import check_finite, check_tensor, check_true
+from ..utils.shapes import check_finite, check_tensor, check_true, expands
 from .base import Conditional
-from .circle import by_kind
+from .circle import by_kind, reach
 from .density import Density, Points
-from .heads import Head, inverse_positive, positive
+from .heads import FLOOR, Head, inverse_positive, positive
 from .noise import Noise
 
 __all__ = ["GlobalUniform", "MeanFieldUniform", "UniformDensity"]
@@ -42,6 +41,7 @@ class UniformDensity(Density):
     ) -> None:
         periodic = periodic or (False,) * low.shape[-1]
         check_tensor("low", low, f"a (*B, {len(periodic)}) tensor", low.shape[-1] == len(periodic))
+        check_tensor("high", high, f"a tensor that expands to {tuple(low.shape)}", expands(high, low))
         check_true("high", high > low, "ranges whose high is not above their low", "high > low")
         super().__init__(low.shape[:-1], periodic, low)
         self.low, self.high = low, high.expand_as(low)
@@ -83,7 +83,7 @@ class UniformDensity(Density):
         def line(v: Tensor, low: Tensor, first: Tensor, last: Tensor) -> Tensor:
             return v + torch.zeros_like(low)
 
-        value = by_kind(self.periodic, line, circle, value, self.low, *self.ends)
+        value = by_kind(self.periodic, line, circle, self.coordinates(value), self.low, *self.ends)
         inside = ((value >= self.low) & (value <= self.high)).all(-1)
         return torch.where(inside, -self.entropy(), -math.inf)
 
@@ -204,7 +204,8 @@ class MeanFieldUniform(_Box):
         share = self.sizes("spread", spread).repeat(2)
         check_true("spread", share < 1, str(spread), "a share of the room between 0 and 1")
         bounded = torch.cat(_room(self)).isfinite()
-        self.ends = Head(context, torch.where(bounded, share.logit(), inverse_positive(share)), hidden)
+        raw = ((share - FLOOR).clamp(min=FLOOR) / (1 - FLOOR)).logit()
+        self.ends = Head(context, torch.where(bounded, raw, inverse_positive(share)), hidden)
 
     def density(self, h: Tensor) -> UniformDensity:
         """A box for each input."""
@@ -214,9 +215,10 @@ class MeanFieldUniform(_Box):
 
 
 def _part(raw: Tensor, room: Tensor) -> Tensor:
-    """A share of the room, or any positive number where there is no end to it."""
+    """A share of the room, or any positive number where there is no end to it; never nothing."""
     bounded = room.isfinite()
-    return torch.where(bounded, raw.sigmoid() * torch.where(bounded, room, 1.0), F.softplus(raw))
+    share = torch.lerp(torch.full_like(raw, FLOOR), torch.ones_like(raw), raw.sigmoid())
+    return torch.where(bounded, share * torch.where(bounded, room, 1.0), positive(raw))
 
 
 def _ends(conditional: Conditional) -> tuple[Tensor, Tensor] | None:
@@ -228,5 +230,5 @@ def _room(conditional: Conditional) -> tuple[Tensor, Tensor]:
     origin = conditional.origin
     if conditional.bounds is not None:
         return origin - conditional.bounds[0], conditional.bounds[1] - origin
-    ends = torch.tensor([math.pi if p else math.inf for p in conditional.periodic]).to(origin)
-    return ends, ends
+    end = reach(conditional.periodic, origin)
+    return end, end

@@ -10,6 +10,7 @@ from torch import Tensor
 __all__ = [
     "check_count",
     "check_finite",
+    "check_numbers",
     "check_positive",
     "check_same",
     "check_tensor",
@@ -17,6 +18,7 @@ __all__ = [
     "compute_dtype",
     "describe",
     "eager_on_cpu",
+    "expands",
 ]
 
 
@@ -34,6 +36,12 @@ def check_tensor(name: str, x: object, accepted: str, ok: bool = True) -> Tensor
     return x
 
 
+def expands(x: Tensor, y: Tensor) -> bool:
+    """Whether `x` can be expanded to the shape of `y`."""
+    sizes = zip(reversed(x.shape), reversed(y.shape), strict=False)
+    return x.ndim <= y.ndim and all(a in (1, b) for a, b in sizes)
+
+
 def check_count(name: str, n: object) -> int:
     """Returns `n` when it is an integer > 0, else raises a `ValueError`."""
     if not isinstance(n, int) or isinstance(n, bool) or n <= 0:
@@ -46,6 +54,14 @@ def check_positive(name: str, x: object) -> float:
     if not isinstance(x, int | float) or isinstance(x, bool) or not 0 < x < math.inf:
         raise ValueError(f"{name}: received {describe(x)}; accepted is a finite number > 0")
     return float(x)
+
+
+def check_numbers(name: str, x: object, accepted: str) -> Tensor:
+    """Returns numbers as a tensor of the default type, without a graph; a `ValueError` when they are none."""
+    try:
+        return torch.as_tensor(x, dtype=torch.get_default_dtype()).detach().clone()
+    except (RuntimeError, TypeError, ValueError):
+        raise ValueError(f"{name}: received {describe(x)}; accepted is {accepted}") from None
 
 
 def eager_on_cpu(x: Tensor) -> bool:

@@ -1,0 +1,173 @@
+"""Points that stand for a distribution: exact where they can be, unbiased always, better than chance where asked."""
+
+import math
+
+import pytest
+import torch
+import zuko
+from torch.distributions import Independent, Normal
+
+from erlangen.distributions import Dirac, Gaussian, MeanFieldUniform, Mixture, RealNVP, StudentT, quadrature
+from erlangen.distributions.categorical import CategoricalDensity
+from erlangen.distributions.gaussian import GaussianDensity
+from erlangen.distributions.mixture import MixtureDensity
+from erlangen.distributions.uniform import UniformDensity
+
+SOURCES = ("random", "antithetic", "sobol")
+ROWS = 400
+
+
+def gaussian(loc=0.0, scale=0.5):
+    return GaussianDensity(torch.full((ROWS, 2), loc), torch.full((ROWS, 2), scale))
+
+
+def estimates(q, n, points, h):
+    v, log_weights, _ = quadrature(q, n, points=points)
+    return (log_weights.exp() * h(v)).sum(0)
+
+
+@pytest.mark.parametrize("n", [2, 10])
+def test_antithetic_points_cancel_what_is_odd(n):
+    v = quadrature(gaussian(), n, points="antithetic").v
+    assert torch.equal(v[n // 2 :], -v[: n // 2])
+    low, high = torch.tensor([[-1.0, 0.0]]), torch.tensor([[3.0, 0.5]])
+    v = quadrature(UniformDensity(low, high), n, points="antithetic").v
+    assert torch.allclose(v.mean(0), (low + high) / 2, rtol=1e-15)
+    v = quadrature(StudentT(2, 3)(torch.zeros(1, 3)), n, points="antithetic").v
+    assert v.mean(0).abs().max() < 1e-12
+
+
+def test_antithetic_points_cancel_around_each_component():
+    loc = torch.tensor([[[-5.0], [5.0]]])
+    q = MixtureDensity(torch.zeros(1, 2), loc, torch.full((1, 2, 1), 0.1))
+    v = quadrature(q, 8, points="antithetic").v[:, 0, 0]
+    assert torch.allclose(v[:4] + v[4:], 10 * v[:4].sign())
+    assert (v > 0).sum() == 4
+
+
+def test_an_odd_number_of_antithetic_points():
+    q = gaussian()
+    points = quadrature(q, 5, points="antithetic")
+    assert points.v.shape == (5, ROWS, 2)
+    assert torch.equal(points.v[3:], -points.v[:2])
+    assert torch.allclose(points.log_weights.exp().sum(0), torch.ones(ROWS))
+
+
+@pytest.mark.parametrize("n", [1, 7, 100])
+def test_components_get_the_floor_or_the_ceiling_of_their_share(n):
+    logits = torch.randn(ROWS, 5)
+    q = CategoricalDensity(logits, torch.arange(5.0)[:, None])
+    chosen = quadrature(q, n, exact=False).v[..., 0].long()
+    counts = torch.nn.functional.one_hot(chosen, 5).sum(0)
+    share = n * logits.softmax(-1)
+    assert (counts >= (share - 1e-9).floor()).all()
+    assert (counts <= (share + 1e-9).ceil()).all()
+
+
+def smooth(v):
+    return (v.sum(-1) + 0.3).cos()
+
+
+# E cos(a + b + 0.3) for two normals with scale 0.5.
+EXACT = math.cos(0.3) * math.exp(-0.25)
+
+
+@pytest.mark.parametrize("points", SOURCES)
+@pytest.mark.parametrize("n", [1, 3, 16])
+def test_every_source_is_unbiased(points, n):
+    value = estimates(gaussian(), n, points, smooth)
+    # Five standard errors: what is right fails once in 2e6.
+    assert (value.mean() - EXACT).abs() < 5 * value.std() / math.sqrt(ROWS)
+
+
+def test_sobol_points_are_better_than_chance_and_better_with_more():
+    def error(points, n):
+        return (estimates(gaussian(), n, points, smooth) - EXACT).square().mean().sqrt()
+
+    assert error("sobol", 256) < error("random", 256) / 10
+    assert error("sobol", 64) / error("sobol", 1024) > 16**0.8  # independent samples: 16**0.5
+    assert 2.5 < error("random", 64) / error("random", 1024) < 6
+
+
+def test_sobol_points_choose_components_too():
+    loc = torch.tensor([-1.0, 2.0]).reshape(1, 2, 1).expand(ROWS, 2, 1)
+    q = MixtureDensity(torch.tensor([0.4, -0.3]).expand(ROWS, 2), loc, torch.full((ROWS, 2, 1), 0.3))
+    exact = (q.logits.softmax(-1) * loc.squeeze(-1)).sum(-1)
+    for points, bound in (("random", 0.05), ("sobol", 0.02)):
+        value = estimates(q, 256, points, lambda v: v[..., 0])
+        assert (value - exact).square().mean().sqrt() < bound
+        assert (value - exact).mean().abs() < 5 * value.std() / math.sqrt(ROWS)
+
+
+@pytest.mark.parametrize("points", SOURCES)
+def test_inputs_have_noise_of_their_own(points):
+    v = quadrature(gaussian(), 4, points=points).v
+    assert v.std(1).min() > 0.1
+
+
+@pytest.mark.parametrize("points", SOURCES)
+@pytest.mark.parametrize("family", [Gaussian, StudentT, MeanFieldUniform, Mixture, RealNVP])
+def test_every_family_takes_every_source(family, points):
+    q = family(3, 4, periodic=(False, True, False), bounds=(-1.0, 1.0))(torch.randn(5, 4))
+    found = quadrature(q, 6, points=points, generator=torch.Generator().manual_seed(1))
+    assert found.v.shape == (6, 5, 3)
+    assert torch.allclose(q.log_prob(found.v), found.log_q)
+    assert torch.allclose(found.log_weights, torch.tensor(-math.log(6)))
+    assert torch.equal(found.v, quadrature(q, 6, points=points, generator=torch.Generator().manual_seed(1)).v)
+
+
+@pytest.mark.parametrize("bounds", [None, (-1.0, 1.0)])
+@pytest.mark.parametrize("points", SOURCES)
+def test_a_dirac_is_one_point(points, bounds):
+    net = Dirac(2, 3, bounds=bounds)
+    with torch.no_grad():
+        net.loc.last.weight.normal_()
+    q = net(torch.randn(4, 3))
+    for exact in (True, False):
+        v, log_weights, _ = quadrature(q, 7, points=points, exact=exact)
+        assert torch.equal(v, q.rsample((1,)))
+        assert torch.equal(log_weights, torch.zeros(1, 4))
+        assert v.requires_grad
+        assert torch.equal(q.mean, v[0])
+
+
+def test_distributions_of_torch():
+    loc = torch.zeros(ROWS, 2, requires_grad=True)
+    q = Independent(Normal(loc, 0.5), 1)
+    v, log_weights, log_q = quadrature(q, 8)
+    assert v.shape == (8, ROWS, 2)
+    assert torch.equal(log_q, q.log_prob(v))
+    assert torch.allclose(log_weights.exp().sum(0), torch.ones(ROWS))
+    value = (log_weights.exp() * smooth(v)).sum(0)
+    assert (value.mean() - EXACT).abs() < 5 * value.std() / math.sqrt(ROWS)
+    value.sum().backward()
+    assert loc.grad.abs().min() > 0
+
+
+def test_flows_of_zuko():
+    flow = zuko.flows.NSF(2, context=3, transforms=2, hidden_features=(8,))
+    q = flow(torch.randn(5, 3))
+    v, log_weights, log_q = quadrature(q, 6)
+    assert v.shape == (6, 5, 2)
+    assert torch.allclose(q.log_prob(v), log_q)
+    (log_weights.exp() * (v.square().sum(-1) + log_q)).sum().backward()
+    assert all(p.grad is not None for p in flow.parameters())
+
+
+def test_the_estimates_say_how_good_they_are():
+    q = gaussian(loc=0.3)
+    entropy, error = q.entropy_estimate(1000)
+    mean, mean_error = q.mean_estimate(1000)
+    # Of so many standardised errors, the mean square has a standard deviation of sqrt(2 / ROWS) = 0.07.
+    for value, exact, sigma in ((entropy, q.entropy(), error), (mean[:, 0], q.mean[:, 0], mean_error[:, 0])):
+        assert 0.65 < ((value - exact) / sigma).square().mean() < 1.35
+    assert q.entropy_estimate(1)[1].isinf().all()
+    assert (q.log_prob(q.mode_estimate(1000)) > q.log_prob(q.mode) - 0.1).all()
+
+
+def test_the_mean_of_angles_has_no_seam():
+    q = GaussianDensity(torch.full((1, 1), 3.1), torch.full((1, 1), 0.3), (True,))
+    value, error = q.mean_estimate(1000)
+    assert (value - 3.1).abs() < 5 * error
+    assert error < 0.02
+    assert q.sample((1000,)).mean().abs() < 2  # the arithmetic mean lies elsewhere

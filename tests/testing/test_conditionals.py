@@ -1,0 +1,30 @@
+"""The check of conditionals passes for what is right, whatever the seed and whatever the inputs are."""
+
+import pytest
+import torch
+from torch import nn
+
+from erlangen.distributions import Categorical, Dirac, Gaussian, GlobalUniform, Mixture, SplineFlow, StudentT
+from erlangen.testing import check_conditional
+
+FAMILIES = {
+    "Dirac": lambda: Dirac(2, 3, periodic=(True, False), bounds=(-1.0, 1.0)),
+    "Gaussian": lambda: Gaussian(2, 3, periodic=(True, False), bounds=(-1.0, 1.0)),
+    "StudentT": lambda: StudentT(2, 3, bounds=(-1.0, 1.0)),
+    "truncated": lambda: StudentT(2, 3, truncation=4.0, periodic=(False, True), bounds=(0.0, 1.0)),
+    "GlobalUniform": lambda: GlobalUniform(2, 3, periodic=(True, False)),
+    "Categorical": lambda: Categorical([[0.0], [1.0], [3.0]], 3),
+    "Mixture": lambda: Mixture(2, 3, components=3, periodic=(True, False)),
+    "SplineFlow": lambda: SplineFlow(1, 3, layers=3, width=8, periodic=(True,)),
+}
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_is_right_passes_whatever_the_seed(family, seed):
+    check_conditional(FAMILIES[family](), build=FAMILIES[family], seed=seed)
+
+
+def test_inputs_may_be_images():
+    encoder = nn.Sequential(nn.Flatten(), nn.Linear(12, 3))
+    check_conditional(Gaussian(2, 3, encoder=encoder), inputs=lambda n: torch.randn(n, 3, 2, 2))
