@@ -2,7 +2,7 @@
 
 from .base import Bounded, Conditional
 from .categorical import Categorical, crop_table
-from .density import Density, Points
+from .density import Density, Points, mean_of
 from .entropy import EntropyController, FixedEntropyWeight
 from .gaussian import Dirac, Gaussian
 from .mixture import Mixture
@@ -31,6 +31,7 @@ __all__ = [
     "SplineFlow",
     "StudentT",
     "crop_table",
+    "mean_of",
     "preset",
     "quadrature",
 ]

@@ -173,6 +173,6 @@ class BoundedDensity(Density):
             if int(most) > TOLERATED * (z.numel() // z.shape[-1]) + 2:  # two of few say nothing
                 self._once.warn(
                     f"more than {TOLERATED:.0%} of the samples of a coordinate lie within {1 - SATURATED:.0e} "
-                    "of a bound, where gradients vanish: widen the bounds, lower the weight of the entropy or the learning rate, "
-                    "or clip gradients"
+                    "of a bound, where gradients vanish: widen the bounds, lower the weight of the entropy or "
+                    "the learning rate, or clip gradients"
                 )

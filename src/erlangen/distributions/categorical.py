@@ -12,8 +12,7 @@ from torch.distributions.constraints import Constraint
 
 from ..utils.shapes import check_count, check_finite, check_numbers, check_tensor
 from .base import Conditional, Coordinates
-from .circle import by_kind, circular_mean
-from .density import Density, Points
+from .density import Density, Points, mean_of
 from .heads import Head
 from .noise import Noise
 
@@ -81,17 +80,7 @@ class CategoricalDensity(Density):
     @property
     def mean(self) -> Tensor:
         """The mean of the coordinates, circular for periodic ones (of indices of group elements it says nothing)."""
-        share = self.log_probs.exp().movedim(-1, 0).unsqueeze(-1)
-        table = self.table.reshape(-1, *[1] * len(self.batch_shape), self.table.shape[-1])
-
-        def line(v: Tensor, low: Tensor, high: Tensor) -> Tensor:
-            return (share * v).sum(0)
-
-        def circle(v: Tensor, low: Tensor, high: Tensor) -> Tensor:
-            radius = (high - low) / (2 * math.pi)
-            return (circular_mean((v - low) / radius - math.pi, share) + math.pi) * radius + low
-
-        return by_kind(self.periodic, line, circle, table, *self.ends)
+        return mean_of(self.enumerated(), self.periodic, self.ends)[0]
 
     @property
     def mode(self) -> Tensor:

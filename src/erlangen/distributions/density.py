@@ -16,7 +16,7 @@ from ..utils.shapes import check_count, check_tensor
 from .circle import by_kind, circular_mean, reach, wrap
 from .noise import Noise
 
-__all__ = ["Density", "Points", "columns"]
+__all__ = ["Density", "Points", "columns", "mean_of"]
 
 
 class Points(NamedTuple):
@@ -137,21 +137,7 @@ class Density(Distribution):
         Shape:
             result: `(*B, d)` and `(*B, d)`.
         """
-        points = self._independent(n, generator)
-        share = points.log_weights.exp().unsqueeze(-1)
-
-        def line(v: Tensor, _low: Tensor, _high: Tensor) -> Tensor:
-            mean = (share * v).sum(0)
-            return torch.stack((mean, _standard_error(v - mean)))
-
-        def circle(v: Tensor, low: Tensor, high: Tensor) -> Tensor:
-            radius = (high - low) / (2 * math.pi)
-            angle = (v - low) / radius - math.pi
-            mean = circular_mean(angle, share)
-            return torch.stack(((mean + math.pi) * radius + low, _standard_error(wrap(angle - mean)) * radius))
-
-        mean, error = by_kind(self.periodic, line, circle, points.v, *self.ends)
-        return mean, error
+        return mean_of(self._independent(n, generator), self.periodic, self.ends)
 
     def mode_estimate(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """The one of n samples that has the greatest density, `(*B, d)`."""
@@ -184,6 +170,28 @@ class Density(Distribution):
             setattr(new, name, larger)
         new._batch_shape = shape
         return new
+
+
+def mean_of(points: Points, periodic: Sequence[bool], ends: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """The mean of points, circular for periodic coordinates, and its standard error if they are independent.
+
+    Shape:
+        result: `(*B, d)` and `(*B, d)`.
+    """
+    share = points.log_weights.exp().unsqueeze(-1)
+
+    def line(v: Tensor, _low: Tensor, _high: Tensor) -> Tensor:
+        mean = (share * v).sum(0)
+        return torch.stack((mean, _standard_error(v - mean)))
+
+    def circle(v: Tensor, low: Tensor, high: Tensor) -> Tensor:
+        radius = (high - low) / (2 * math.pi)
+        angle = (v - low) / radius - math.pi
+        mean = circular_mean(angle, share)
+        return torch.stack(((mean + math.pi) * radius + low, _standard_error(wrap(angle - mean)) * radius))
+
+    mean, error = by_kind(periodic, line, circle, points.v, *ends)
+    return mean, error
 
 
 def columns(v: Tensor, batch: torch.Size) -> tuple[Tensor, ...]:

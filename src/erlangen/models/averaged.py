@@ -1,0 +1,191 @@
+r"""Predictions averaged over transformations of the input."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection
+from typing import Any, Literal, NamedTuple, Self, get_args
+
+import torch
+from torch import Tensor, nn
+from torch.distributions import Distribution
+
+from ..distributions import Conditional, Points, quadrature
+from ..transforms import Transform
+from ..transforms.warp import as_signal
+from ..utils.shapes import check_count, check_positive, check_tensor, describe
+
+__all__ = ["Averaged", "Prediction", "Space", "average", "logits_of"]
+
+Space = Literal["prob", "logit", "log_prob"]
+
+
+class Prediction(NamedTuple):
+    """What an `Averaged` model returns.
+
+    Attributes:
+        log_probs: the averaged prediction, normalised, `(B, K)`.
+        views: the logits of each view, `(S, B, K)`, with the untransformed input last if it is one of them.
+        v: the coordinates of the transformations, `(S, B, d)`.
+        log_q: their log-density, `(S, B)`.
+        log_weights: their log-weights, `(S, B)`.
+        q: the distribution that they come from.
+    """
+
+    log_probs: Tensor
+    views: Tensor
+    v: Tensor
+    log_q: Tensor
+    log_weights: Tensor
+    q: Distribution
+
+
+def logits_of(output: Any) -> Tensor:
+    """The logits in what a classifier returns: a tensor, an object or dict with `logits`, or the first of a tuple."""
+    if isinstance(output, Tensor):
+        return output
+    if isinstance(output, dict) and "logits" in output:
+        return logits_of(output["logits"])
+    if (logits := getattr(output, "logits", None)) is not None:
+        return logits_of(logits)
+    if isinstance(output, tuple | list) and output:
+        return logits_of(output[0])
+    accepted = "a tensor, an object or dict with logits, or a tuple; otherwise give output_fn"
+    raise ValueError(f"model: received the output {describe(output)}; accepted is {accepted}")
+
+
+def average(logits: Tensor, log_weights: Tensor, space: Space = "prob") -> Tensor:
+    r"""The weighted average of predictions, as normalised log-probabilities.
+
+    In the space of probabilities it is LTT equation 8, $\log \sum_s w_s f(C; \mathcal{A}_{T_s} I)$. In that of logits
+    or log-probabilities the average is normalised again.
+
+    Shape:
+        logits: `(S, B, K)`; log_weights: `(S, B)`; result: `(B, K)`.
+    """
+    weights = log_weights.unsqueeze(-1)
+    if space == "prob":
+        return (weights + logits.log_softmax(-1)).logsumexp(0)
+    scores = logits if space == "logit" else logits.log_softmax(-1)
+    return (weights.exp() * scores).sum(0).log_softmax(-1)
+
+
+class Averaged(nn.Module):
+    r"""$p(C \mid I) = \mathbb{E}_{v \sim q(v \mid I)} f(C; \mathcal{A}_v I)$ (LTT equation 8).
+
+    Any classifier, any transform, any conditional. The transformation is applied to the input as it is, and
+    normalisation after it, so that outside the frame is black (or the fill), not the mean colour.
+
+    Args:
+        model: a classifier, from images or series to logits `(N, K)` (see `logits_of` and `output_fn`).
+        transform: what is done to an input.
+        conditional: which of it, for this input. It sees the input before normalisation, in [0, 1] if it was uint8.
+        samples: the number of transformations per input in training, and in evaluation if `eval_samples` is None.
+        eval_samples: their number in evaluation.
+        space: where predictions are averaged, see `average`.
+        normalise: applied to views, after the transformation.
+        identity: whether the untransformed input is one more view, with the weight of the others.
+        rejection: in evaluation, prefer transformations within this distance of the identity, as a fraction of the half
+            ranges (as the published code of LTT does with 1, among 15 times as many): biased, so not by default.
+        output_fn: from what the classifier returns to logits.
+        largest: the greatest number of views that are in memory at a time; no limit if None.
+        points: how points are drawn, see `quadrature`.
+        frozen: which of "model" and "conditional" are neither trained nor switched to training mode.
+
+    Shape:
+        input: `(B, C, H, W)` or `(B, C, L)`.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        transform: Transform,
+        conditional: Conditional,
+        *,
+        samples: int = 20,
+        eval_samples: int | None = None,
+        space: Space = "prob",
+        normalise: Callable[[Tensor], Tensor] | None = None,
+        identity: bool = False,
+        rejection: float | None = None,
+        output_fn: Callable[[Any], Tensor] = logits_of,
+        largest: int | None = None,
+        points: str = "random",
+        frozen: Collection[str] = (),
+    ) -> None:
+        super().__init__()
+        if space not in get_args(Space):
+            raise ValueError(f"space: received {space!r}; accepted is one of {', '.join(get_args(Space))}")
+        if conditional.features != transform.features:
+            got = f"a conditional over {conditional.features} coordinates for a transform with {transform.features}"
+            raise ValueError(f"conditional: received {got}; accepted are as many")
+        if unknown := set(frozen) - {"model", "conditional"}:
+            raise ValueError(f"frozen: received {sorted(unknown)}; accepted are 'model' and 'conditional'")
+        self.model, self.transform, self.conditional = model, transform, conditional
+        self.samples = check_count("samples", samples)
+        self.eval_samples = samples if eval_samples is None else check_count("eval_samples", eval_samples)
+        self.largest = None if largest is None else check_count("largest", largest)
+        self.rejection = None if rejection is None else check_positive("rejection", rejection)
+        self.space: Space = space
+        self.normalise, self.identity, self.points = normalise, identity, points
+        self.output_fn, self.frozen = output_fn, frozenset(frozen)
+        for name in self.frozen:
+            getattr(self, name).requires_grad_(False)
+        self.train(self.training)
+
+    def train(self, mode: bool = True) -> Self:
+        """Switches to training mode, but for what is frozen."""
+        super().train(mode)
+        for name in self.frozen:
+            getattr(self, name).eval()
+        return self
+
+    def forward(self, x: Tensor) -> Prediction:
+        """The averaged prediction and what it is made of."""
+        x = as_signal(x, "bilinear", self.transform.bounds)
+        q = self.conditional(x)
+        near = None if self.training else self.rejection
+        points = self._points(q, self._count) if near is None else self._near(q, near)
+        views, log_weights = self.views(x, points.v), points.log_weights
+        if self.identity:
+            s = len(views)
+            views = torch.cat((views, self.classify(x).unsqueeze(0)))
+            alone = log_weights.new_full((1, *log_weights.shape[1:]), -math.log(s + 1))
+            log_weights = torch.cat((log_weights + math.log(s / (s + 1)), alone))
+        log_probs = average(views, log_weights, self.space)
+        return Prediction(log_probs, views, points.v, points.log_q, points.log_weights, q)
+
+    def classify(self, x: Tensor) -> Tensor:
+        """The logits of inputs as they are, `(B, K)`."""
+        logits = self.output_fn(self.model(x if self.normalise is None else self.normalise(x)))
+        return check_tensor("model", logits, f"a classifier with logits ({len(x)}, K)", logits.shape[:1] == x.shape[:1])
+
+    def views(self, x: Tensor, v: Tensor) -> Tensor:
+        """The logits of transformed inputs, `(S, B, K)`, at most `largest` of them at a time."""
+        rows = len(x) if self.largest is None else min(len(x), self.largest)
+        count = len(v) if self.largest is None else max(1, self.largest // max(rows, 1))
+        if rows == len(x) and count >= len(v):
+            return self._some(x, v)
+        inputs = zip(x.split(rows), v.split(rows, 1), strict=True)
+        return torch.cat([torch.cat([self._some(part, w) for w in points.split(count)]) for part, points in inputs], 1)
+
+    def _some(self, x: Tensor, v: Tensor) -> Tensor:
+        moved = self.transform(x, v)
+        return self.classify(moved.flatten(0, 1)).unflatten(0, moved.shape[:2])
+
+    @property
+    def _count(self) -> int:
+        return self.samples if self.training else self.eval_samples
+
+    def _points(self, q: Distribution, n: int) -> Points:
+        return quadrature(q, n, points=self.points)
+
+    def _near(self, q: Distribution, distance: float) -> Points:
+        """Of many points the first within the distance, and others only if these are too few."""
+        many = self._points(q, 15 * self._count)
+        low, high = self.transform.bounds
+        far = ((many.v - self.transform.origin) / ((high - low) / 2)).norm(dim=-1) >= distance
+        first = far.to(torch.uint8).sort(dim=0, stable=True).indices[: self._count]
+        v = many.v.gather(0, first.unsqueeze(-1).expand(-1, -1, many.v.shape[-1]))
+        log_weights = torch.full_like(many.log_weights[: self._count], -math.log(self._count))
+        return Points(v, log_weights, many.log_q.gather(0, first))

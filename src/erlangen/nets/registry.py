@@ -1,0 +1,51 @@
+"""Networks by name, for the command line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from ..utils.shapes import check_count, describe
+from .conv13 import Conv13
+from .embedding import EmbeddingCNN
+from .fixup import FixupResNet
+from .lenet import LeNet
+from .preact import PreActResNet18
+
+__all__ = ["NETS", "build"]
+
+NETS = {
+    "lenet": LeNet,
+    "fixup": FixupResNet,
+    "conv13": Conv13,
+    "preact18": PreActResNet18,
+    "embedding": EmbeddingCNN,
+}
+
+
+def build(name: str, *, classes: int, channels: int = 3, size: int = 32, **changes: Any) -> nn.Module:
+    """A network that maps images `(B, channels, size, size)` to `(B, classes)`.
+
+    Args:
+        name: one of `NETS`.
+        classes: the number of outputs, the features of "embedding".
+        channels: of the images.
+        size: of the images; only "lenet" depends on it, the others refuse what is too small for them.
+        **changes: arguments of the network that differ from its defaults.
+
+    Raises:
+        ValueError: the name is unknown, or the network can't take such images.
+
+    Example:
+        >>> sum(p.numel() for p in build("fixup", classes=10).parameters())
+        74827
+    """
+    if not isinstance(name, str) or name not in NETS:
+        raise ValueError(f"name: received {describe(name)}; accepted is one of {', '.join(NETS)}")
+    net = NETS[name]
+    if issubclass(net, LeNet):
+        return net(channels, classes, size=size, **changes)
+    if check_count("size", size) < net.least:
+        raise ValueError(f"size: received {size}; accepted is at least {net.least} for {name}")
+    return net(channels, classes, **changes)

@@ -1,0 +1,8 @@
+"""What trains a model, one small file per paper."""
+
+from .augerino import Augerino
+from .base import AveragedObjective, Objective
+from .instaaug import EntropyBand, InstaAug
+from .learning_to_transform import LearningToTransform
+
+__all__ = ["Augerino", "AveragedObjective", "EntropyBand", "InstaAug", "LearningToTransform", "Objective"]

@@ -1,0 +1,47 @@
+r"""Augerino: a bonus for the width of one range that all inputs share."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from torch import Tensor
+
+from ..distributions import GlobalUniform
+from ..models import Averaged, Prediction
+from .base import AveragedObjective
+
+__all__ = ["Augerino"]
+
+
+class Augerino(AveragedObjective):
+    r"""$\mathcal{L} = \mathbb{E}_v[-\log f(C; \mathcal{A}_v I)] - \lambda \lVert w \rVert_2$ with the half-widths w.
+
+    Differs from the published code: w is the half-width, not the width, so the same $\lambda$ weighs half as much.
+
+    Args:
+        averaged: the model; its conditional is a `GlobalUniform`.
+        bonus: $\lambda$.
+        widest: the bonus stops when a half-width reaches this (the published "safe" variant); never if None.
+        **kwargs: burn_in, original and together, see `AveragedObjective`.
+
+    References:
+        | G. Benton et al. Learning invariances in neural networks (2020), equation 5.
+    """
+
+    def __init__(self, averaged: Averaged, bonus: float = 0.01, widest: float | None = None, **kwargs: Any) -> None:
+        super().__init__(averaged, **kwargs)
+        if not isinstance(averaged.conditional, GlobalUniform):
+            got = type(averaged.conditional).__name__
+            raise ValueError(f"averaged: received one with a {got}; accepted is one with a GlobalUniform")
+        if not 0 <= bonus < math.inf:
+            raise ValueError(f"bonus: received {bonus!r}; accepted is a finite weight >= 0")
+        self.bonus, self.widest = bonus, widest
+
+    def width(self, prediction: Prediction) -> tuple[Tensor, dict[str, Tensor]]:
+        """Minus the weighted norm of the half-widths."""
+        conditional = self.averaged.conditional
+        widths: Tensor = conditional.half_width  # pyright: ignore[reportAssignmentType, reportAttributeAccessIssue]
+        norm = widths.norm()
+        allowed = 1.0 if self.widest is None else (widths.amax() < self.widest).to(norm)
+        return -self.bonus * allowed * norm, {"width": norm.detach()}

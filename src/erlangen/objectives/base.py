@@ -1,0 +1,108 @@
+"""What trains a model: from a batch to named scalar losses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..models import Averaged, Prediction
+from ..utils.shapes import check_tensor
+
+__all__ = ["AveragedObjective", "Objective"]
+
+
+class Objective(nn.Module):
+    """Owns what it trains. `forward(batch)` returns named scalars: "loss" is differentiated, the rest is logged."""
+
+    def forward(self, batch: Sequence[Tensor]) -> dict[str, Tensor]:
+        """The losses of a batch, (x, y) or (x,)."""
+        raise NotImplementedError(f"{type(self).__name__} does not implement forward")
+
+    def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
+        """What is trained, by the optimiser that trains it."""
+        raise NotImplementedError(f"{type(self).__name__} does not implement parameter_groups")
+
+
+class AveragedObjective(Objective):
+    r"""The cross-entropy of an `Averaged` classifier; subclasses add what keeps its distribution wide.
+
+    Args:
+        averaged: the model.
+        burn_in: for so many steps the classifier is trained on inputs as they are, and nothing else is.
+        original: the weight of the cross-entropy of the untransformed input, which is added.
+        together: False: the mean cross-entropy over samples (LTT equation 10). True: the cross-entropy of the averaged
+            prediction, in the space in which the model averages.
+    """
+
+    step: Tensor
+
+    def __init__(self, averaged: Averaged, *, burn_in: int = 0, original: float = 0.0, together: bool = False) -> None:
+        super().__init__()
+        if not isinstance(burn_in, int) or burn_in < 0:
+            raise ValueError(f"burn_in: received {burn_in!r}; accepted is a number of steps >= 0")
+        if not original >= 0:
+            raise ValueError(f"original: received {original!r}; accepted is a weight >= 0")
+        self.averaged = averaged
+        self.burn_in, self.original, self.together = burn_in, original, together
+        self.register_buffer("step", torch.zeros((), dtype=torch.long))
+        self._steps: int | None = None
+
+    def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
+        """The classifier's parameters and the conditional's."""
+        parts = {"classifier": self.averaged.model, "conditional": self.averaged.conditional}
+        return {name: trained for name, part in parts.items() if (trained := _trained(part.parameters()))}
+
+    def forward(self, batch: Sequence[Tensor]) -> dict[str, Tensor]:
+        """The loss and its parts."""
+        x, y = batch
+        check_tensor("batch", y, f"labels ({len(x)},)", isinstance(y, Tensor) and y.shape == x.shape[:1])
+        if self.training and self._count() <= self.burn_in:
+            return self.plain(x, y)
+        prediction = self.averaged(x)
+        losses = {"cross_entropy": self.cross_entropy(prediction, y), "accuracy": _accuracy(prediction.log_probs, y)}
+        loss = losses["cross_entropy"]
+        if self.original:
+            losses["original"] = self.plain(x, y)["loss"]
+            loss = loss + self.original * losses["original"]
+        extra, parts = self.width(prediction)
+        return {"loss": loss + extra, **losses, **parts}
+
+    def width(self, prediction: Prediction) -> tuple[Tensor, dict[str, Tensor]]:
+        """What is added to the loss so that the distribution stays wide, and what of it is logged."""
+        raise NotImplementedError(f"{type(self).__name__} does not implement width")
+
+    def cross_entropy(self, prediction: Prediction, y: Tensor) -> Tensor:
+        """The mean over the batch, of samples one by one or together."""
+        if self.together:
+            return F.nll_loss(prediction.log_probs, y)
+        views = prediction.views[: len(prediction.v)]
+        each = F.cross_entropy(views.flatten(0, 1), y.repeat(len(views)), reduction="none").view(views.shape[:2])
+        return (prediction.log_weights.exp() * each).sum(0).mean()
+
+    def plain(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+        """The cross-entropy of inputs as they are."""
+        logits = self.averaged.classify(x.to(torch.get_default_dtype()) / 255 if x.dtype == torch.uint8 else x)
+        return {"loss": F.cross_entropy(logits, y), "accuracy": _accuracy(logits, y)}
+
+    def _count(self) -> int:
+        """The number of this step. The buffer is for checkpoints, its copy on the host for decisions without a wait."""
+        if self._steps is None:
+            self._steps = int(self.step)
+        self._steps += 1
+        self.step += 1
+        return self._steps
+
+    def _load_from_state_dict(self, *args: object, **kwargs: object) -> None:
+        super()._load_from_state_dict(*args, **kwargs)  # pyright: ignore[reportArgumentType]
+        self._steps = None
+
+
+def _accuracy(scores: Tensor, y: Tensor) -> Tensor:
+    return (scores.argmax(-1) == y).float().mean()
+
+
+def _trained(parameters: Iterable[nn.Parameter]) -> list[nn.Parameter]:
+    return [p for p in parameters if p.requires_grad]

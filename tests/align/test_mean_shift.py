@@ -1,0 +1,95 @@
+"""Mean-shift with a conditional that knows the answer."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from erlangen.align import mean_shift
+from erlangen.distributions import Conditional
+from erlangen.distributions.bounded import BoundedDensity
+from erlangen.distributions.gaussian import GaussianDensity
+from erlangen.transforms import Affine, Crop
+
+SIZE = 48
+
+
+def spot(angle, radius=0.5):
+    """A soft spot, counter-clockwise from the right by an angle, `(B, 1, H, W)`."""
+    axis = (torch.arange(SIZE) + 0.5) / SIZE * 2 - 1
+    x, y = axis[None, None], axis[None, :, None]
+    centre = radius * torch.stack((angle.cos(), -angle.sin()), -1)[..., None, None]
+    return torch.exp(-((x - centre[:, 0]) ** 2 + (y - centre[:, 1]) ** 2) / 0.02)[:, None]
+
+
+def where(x):
+    """The angle of the centre of mass, `(B,)`."""
+    axis = (torch.arange(SIZE) + 0.5) / SIZE * 2 - 1
+    mass = x[:, 0] / x.sum((1, 2, 3))[:, None, None]
+    return torch.atan2(-(mass * axis[:, None]).sum((1, 2)), (mass * axis).sum((1, 2)))
+
+
+class Knows(Conditional):
+    """Turns the spot back to the right, give or take."""
+
+    def __init__(self, transform, spread=0.5):
+        super().__init__(1, 1, periodic=transform.periodic, bounds=transform.bounds)
+        self.spread = spread
+
+    def forward(self, x):
+        back = -where(x)[:, None]
+        return BoundedDensity(GaussianDensity(back, torch.full_like(back, self.spread), (True,)), *self.bounds)
+
+
+@pytest.mark.parametrize("rule", ["compose", "additive"])
+def test_copies_rotated_by_anything_end_at_the_same_pose(rule):
+    turn = Affine("angle")
+    angles = torch.linspace(-3.1, 3.1, 9)
+    x = spot(angles)
+    aligned = mean_shift(x, turn, Knows(turn), rule=rule)
+    assert aligned.converged.all()
+    assert where(aligned.x).abs().max() < math.radians(1.5)
+    torch.testing.assert_close(aligned.x, turn.act(aligned.g, x))
+    assert len(aligned.path) < 30
+    torch.testing.assert_close(aligned.path[-1], aligned.g)
+    torch.testing.assert_close(aligned.path[0], turn.identity().expand_as(aligned.g))
+
+
+def test_the_original_is_warped_once():
+    """However many steps, the result is one interpolation away from the original: a repeated warp would be blurred."""
+    turn = Affine("angle")
+    x = spot(torch.tensor([2.0]))
+    aligned = mean_shift(x, turn, Knows(turn), step_size=0.05, steps=200)
+    assert len(aligned.path) > 40
+    once = turn(x, torch.tensor([[-2.0]]))
+    torch.testing.assert_close(aligned.x, once, rtol=0, atol=0.03)
+
+
+def test_the_same_on_every_run_whatever_the_global_seed():
+    turn = Affine("angle")
+    x = spot(torch.tensor([1.0, -2.0]))
+    results = []
+    for seed in range(2):
+        torch.manual_seed(seed)
+        results.append(mean_shift(x, turn, Knows(turn), steps=3).x)
+    assert torch.equal(*results)
+
+
+def test_what_rests_stays():
+    turn = Affine("angle")
+    x = spot(torch.tensor([0.0, 2.0]))
+    path = mean_shift(x, turn, Knows(turn, spread=1e-6)).path
+    torch.testing.assert_close(path[2:, 0], path[1:-1, 0])
+
+
+def test_groups_and_others():
+    crop = Crop()
+
+    class Any(nn.Module):
+        features = 4
+
+    with pytest.raises(ValueError, match="Group"):
+        mean_shift(torch.rand(1, 1, 8, 8), crop, Any())
+    with pytest.raises(ValueError, match="rule"):
+        mean_shift(torch.rand(1, 1, 8, 8), crop, Any(), rule="multiply")

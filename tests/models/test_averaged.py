@@ -1,0 +1,200 @@
+"""Averaging predictions over transformations."""
+
+import math
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+
+from erlangen.distributions import Categorical, Gaussian, GlobalUniform, RealNVP
+from erlangen.models import Averaged, average, logits_of
+from erlangen.transforms import Affine, Crop, Dihedral, Rotations
+
+CLASSES = 4
+
+
+def classifier(size=8):
+    return nn.Sequential(nn.Flatten(), nn.Linear(3 * size * size, CLASSES))
+
+
+def encoder(context=5, size=8):
+    return nn.Sequential(nn.Flatten(), nn.Linear(3 * size * size, context))
+
+
+def averaged(**kwargs):
+    transform = Affine("angle", "tx")
+    return Averaged(classifier(), transform, RealNVP.over(transform, 5, encoder=encoder(), layers=2, width=8), **kwargs)
+
+
+@pytest.mark.parametrize("group", [Rotations(4), Dihedral(4)])
+@pytest.mark.parametrize("space", ["prob", "logit", "log_prob"])
+def test_the_average_over_a_whole_group_is_invariant(group, space):
+    conditional = Categorical.over(group, 1, encoder=nn.Sequential(nn.Flatten(), nn.Linear(192, 1)))
+    with torch.no_grad():
+        conditional.head.last.bias.zero_()  # all elements alike
+    model = Averaged(classifier(), group, conditional, space=space)
+    x = torch.rand(3, 3, 8, 8)
+    reference = model(x).log_probs
+    for g in group.elements():
+        torch.testing.assert_close(model(group.act(g.expand(3, *g.shape), x)).log_probs, reference)
+
+
+def test_equation_8():
+    model = averaged(samples=6).eval()
+    x = torch.rand(2, 3, 8, 8)
+    prediction = model(x)
+    assert prediction.views.shape == (6, 2, CLASSES)
+    assert prediction.v.shape == (6, 2, 2)
+    views = model.transform(x, prediction.v)
+    expected = torch.stack([model.model(view).softmax(-1) for view in views]).mean(0)
+    torch.testing.assert_close(prediction.log_probs.exp(), expected)
+    torch.testing.assert_close(prediction.log_probs.exp().sum(-1), torch.ones(2))
+
+
+def test_spaces_differ_as_they_should():
+    logits = torch.tensor([[[2.0, 0.0]], [[0.0, 0.0]]])
+    weights = torch.tensor([[0.25], [0.75]]).log()
+    p, q = math.exp(2) / (math.exp(2) + 1), 0.5
+    assert average(logits, weights, "prob").exp()[0, 0].item() == pytest.approx(0.25 * p + 0.75 * q)
+    assert average(logits, weights, "logit")[0].exp()[0].item() == pytest.approx(1 / (1 + math.exp(-0.5)))
+    ratio = 0.25 * math.log(p / (1 - p))
+    assert average(logits, weights, "log_prob").exp()[0, 0].item() == pytest.approx(1 / (1 + math.exp(-ratio)))
+
+
+@pytest.mark.parametrize("largest", [1, 2, 3, 7, 100])
+def test_chunks_change_nothing(largest):
+    torch.manual_seed(0)
+    model = averaged(samples=5).eval()
+    x, v = torch.rand(3, 3, 8, 8), 0.1 * torch.randn(5, 3, 2)
+    whole = model.views(x, v)
+    model.largest = largest
+    seen = []
+    model.model.register_forward_hook(lambda module, args, out: seen.append(len(args[0])))
+    torch.testing.assert_close(model.views(x, v), whole)
+    assert max(seen) <= largest
+    assert sum(seen) == 15
+
+
+def test_the_identity_is_one_more_view():
+    model = averaged(samples=4, identity=True).eval()
+    x = torch.rand(2, 3, 8, 8)
+    prediction = model(x)
+    assert prediction.views.shape == (5, 2, CLASSES)
+    assert prediction.v.shape == (4, 2, 2)
+    torch.testing.assert_close(prediction.views[-1], model.model(x))
+    torch.testing.assert_close(prediction.log_probs.exp(), prediction.views.softmax(-1).mean(0))
+
+
+def test_samples_differ_between_training_and_evaluation():
+    model = averaged(samples=3, eval_samples=7)
+    x = torch.rand(2, 3, 8, 8)
+    assert len(model(x).views) == 3
+    assert len(model.eval()(x).views) == 7
+
+
+def test_normalisation_comes_after_the_transformation():
+    """Outside the frame is black, which normalisation turns into minus the mean."""
+    transform = Affine("tx", bounds={"tx": 3.0})
+    seen = []
+
+    class Sees(nn.Module):
+        def forward(self, x):
+            seen.append(x)
+            return torch.zeros(len(x), 2)
+
+    model = Averaged(
+        Sees(), transform, GlobalUniform.over(transform, 1), samples=1, normalise=lambda x: (x - 0.5) / 0.25
+    )
+    model.views(torch.rand(1, 3, 8, 8), torch.full((1, 1, 1), 2.9))
+    torch.testing.assert_close(seen[0], torch.full((1, 3, 8, 8), -2.0))
+
+
+def test_bytes_are_taken_as_levels():
+    model = averaged(samples=2).eval()
+    x = torch.randint(0, 256, (2, 3, 8, 8), dtype=torch.uint8)
+    torch.manual_seed(1)
+    first = model(x).log_probs
+    torch.manual_seed(1)
+    torch.testing.assert_close(model(x.double() / 255).log_probs, first)
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda t: t, lambda t: {"logits": t}, lambda t: SimpleNamespace(logits=t), lambda t: (t, "aux")]
+)
+def test_logits_in_any_wrapping(wrap):
+    logits = torch.randn(2, 3)
+    assert logits_of(wrap(logits)) is logits
+
+
+def test_any_output_through_a_function():
+    class Odd(nn.Module):
+        def forward(self, x):
+            return {"scores": x.flatten(1)[:, :CLASSES]}
+
+    transform = Affine("angle")
+    conditional = Gaussian.over(transform, 5, encoder=encoder())
+    x = torch.rand(2, 3, 8, 8)
+    with pytest.raises(ValueError, match="output_fn"):
+        Averaged(Odd(), transform, conditional, samples=2)(x)
+    assert Averaged(Odd(), transform, conditional, samples=2, output_fn=lambda o: o["scores"])(x).log_probs.shape == (
+        2,
+        4,
+    )
+
+
+@pytest.mark.parametrize("frozen", ["model", "conditional"])
+def test_what_is_frozen_stays_as_it_is(frozen):
+    transform = Affine("angle")
+    net = nn.Sequential(nn.Flatten(), nn.Linear(192, 5), nn.BatchNorm1d(5), nn.Dropout(0.5))
+    conditional = Gaussian.over(transform, 5, encoder=nn.Sequential(nn.Flatten(), nn.Linear(192, 5), nn.Dropout(0.5)))
+    model = Averaged(net, transform, conditional, samples=2, frozen=[frozen]).train()
+    other = {"model": "conditional", "conditional": "model"}[frozen]
+    assert not any(m.training for m in getattr(model, frozen).modules())
+    assert all(m.training for m in getattr(model, other).modules())
+    model(torch.rand(3, 3, 8, 8)).log_probs[:, 0].sum().backward()
+    assert all(p.grad is None for p in getattr(model, frozen).parameters())
+    assert all(p.grad is not None for p in getattr(model, other).parameters())
+
+
+def test_rejection_prefers_what_is_near():
+    transform = Affine("angle", "tx")
+    model = Averaged(classifier(), transform, GlobalUniform.over(transform, 1, spread=1.0), samples=20, rejection=0.5)
+    x = torch.rand(3, 3, 8, 8)
+    half = (transform.bounds[1] - transform.bounds[0]) / 2
+
+    def radius(v):
+        return (v / half).norm(dim=-1)
+
+    assert (radius(model.eval()(x).v) < 0.5).all()
+    assert (radius(model.train()(x).v) > 0.5).any()
+
+
+def test_series_too():
+    from erlangen.transforms import TimeAffine
+
+    transform = TimeAffine()
+    net = nn.Sequential(nn.Flatten(), nn.Linear(2 * 16, 3))
+    conditional = Gaussian.over(transform, 32, encoder=nn.Flatten())
+    assert Averaged(net, transform, conditional, samples=4)(torch.rand(5, 2, 16)).log_probs.shape == (5, 3)
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "match"),
+    [
+        ({"samples": 0}, "samples"),
+        ({"eval_samples": -1}, "eval_samples"),
+        ({"space": "odds"}, "space"),
+        ({"largest": 0}, "largest"),
+        ({"frozen": ["encoder"]}, "frozen"),
+        ({"rejection": -1.0}, "rejection"),
+    ],
+)
+def test_bad_arguments(kwargs, match):
+    with pytest.raises(ValueError, match=match):
+        averaged(**kwargs)
+
+
+def test_a_conditional_over_other_coordinates_is_refused():
+    with pytest.raises(ValueError, match="conditional: received"):
+        Averaged(classifier(), Crop(), Gaussian.over(Affine("angle"), 5))

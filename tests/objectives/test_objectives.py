@@ -1,0 +1,154 @@
+"""What trains an averaged classifier."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from erlangen.distributions import EntropyController, Gaussian, GlobalUniform, MeanFieldUniform, RealNVP
+from erlangen.models import Averaged
+from erlangen.objectives import Augerino, EntropyBand, InstaAug, LearningToTransform
+from erlangen.transforms import Affine
+
+X, Y = torch.rand(6, 1, 8, 8, dtype=torch.float64), torch.tensor([0, 1, 2, 0, 1, 2])
+
+
+def model(conditional=RealNVP, **kwargs):
+    transform = Affine("angle", "tx")
+    encoder = None if conditional is GlobalUniform else nn.Sequential(nn.Flatten(), nn.Linear(64, 5))
+    own = {"layers": 2, "width": 8} if conditional is RealNVP else {}
+    q = conditional.over(transform, 5, encoder=encoder, **own)
+    return Averaged(nn.Sequential(nn.Flatten(), nn.Linear(64, 3)), transform, q, **{"samples": 4} | kwargs)
+
+
+def test_equations_10_and_18():
+    objective = LearningToTransform(model(), alpha=0.3)
+    torch.manual_seed(3)
+    losses = objective((X, Y))
+    torch.manual_seed(3)
+    prediction = objective.averaged(X)
+    each = torch.stack([F.cross_entropy(view, Y) for view in prediction.views])
+    torch.testing.assert_close(losses["cross_entropy"], each.mean())
+    torch.testing.assert_close(losses["entropy"], -prediction.log_q.mean())
+    torch.testing.assert_close(losses["loss"], each.mean() + 0.3 * prediction.log_q.mean())
+
+
+def test_together_is_the_loss_of_the_average():
+    objective = LearningToTransform(model(space="logit"), together=True)
+    torch.manual_seed(3)
+    losses = objective((X, Y))
+    torch.manual_seed(3)
+    torch.testing.assert_close(
+        losses["cross_entropy"], F.cross_entropy(objective.averaged(X).views.mean(0), Y), rtol=1e-9, atol=0
+    )
+
+
+def test_every_parameter_is_trained_by_one_of_two_groups():
+    objective = LearningToTransform(model())
+    groups = objective.parameter_groups()
+    assert set(groups) == {"classifier", "conditional"}
+    assert sum(len(g) for g in groups.values()) == len(list(objective.parameters()))
+    assert set(LearningToTransform(model(frozen=["model"])).parameter_groups()) == {"conditional"}
+
+
+def test_burn_in_trains_the_classifier_alone():
+    objective = LearningToTransform(model(), burn_in=2)
+    for step in range(3):
+        objective.zero_grad()
+        losses = objective((X, Y))
+        losses["loss"].backward()
+        trained = {name: any(p.grad is not None for p in g) for name, g in objective.parameter_groups().items()}
+        assert trained == {"classifier": True, "conditional": step == 2}
+        if step < 2:
+            torch.testing.assert_close(losses["loss"], F.cross_entropy(objective.averaged.model(X), Y))
+
+
+def test_burn_in_is_resumed():
+    first, second = (LearningToTransform(model(), burn_in=3) for _ in range(2))
+    for _ in range(2):
+        first((X, Y))
+    second((X, Y))
+    second.load_state_dict(first.state_dict())
+    assert "entropy" not in second((X, Y))
+    assert "entropy" in second((X, Y))
+    assert "entropy" in LearningToTransform(model(), burn_in=3).eval()((X, Y))  # evaluation never burns in
+
+
+def test_the_untransformed_input_can_be_added():
+    objective = LearningToTransform(model(), original=0.5)
+    losses = objective((X, Y))
+    expected = losses["cross_entropy"] + 0.5 * losses["original"] - losses["alpha"] * losses["entropy"]
+    torch.testing.assert_close(losses["loss"], expected)
+    torch.testing.assert_close(losses["original"], F.cross_entropy(objective.averaged.model(X), Y))
+
+
+def test_the_entropy_is_controlled():
+    """A classifier that doesn't mind any transformation: the controller finds the weight that holds the target."""
+    transform = Affine("angle", "tx")
+    averaged = Averaged(
+        nn.Sequential(nn.Flatten(), nn.Linear(64, 3)), transform, Gaussian.over(transform, 64, encoder=nn.Flatten())
+    )
+    control = EntropyController(-1.5, alpha=0.01, low=1e-4, high=1.0)
+    objective = LearningToTransform(averaged, alpha=control)
+    optimiser = torch.optim.Adam(averaged.parameters(), 0.01)
+    for _ in range(300):
+        losses = objective((X, Y))
+        optimiser.zero_grad()
+        losses["loss"].backward()
+        optimiser.step()
+    assert losses["entropy"].item() == pytest.approx(-1.5, abs=0.3)
+    assert "weight.log_alpha" in objective.state_dict()
+
+
+def test_augerino():
+    objective = Augerino(model(GlobalUniform), bonus=0.1)
+    torch.manual_seed(3)
+    losses = objective((X, Y))
+    width = objective.averaged.conditional.half_width.norm()
+    torch.testing.assert_close(losses["loss"], losses["cross_entropy"] - 0.1 * width)
+    safe = Augerino(model(GlobalUniform), bonus=0.1, widest=1e-3)((X, Y))
+    torch.testing.assert_close(safe["loss"], safe["cross_entropy"])
+    with pytest.raises(ValueError, match="GlobalUniform"):
+        Augerino(model())
+
+
+def test_instaaug_weighs_the_entropy():
+    objective = InstaAug(model(MeanFieldUniform), band=(-1.0, 0.0), alpha=0.2)
+    losses = objective((X, Y))
+    torch.testing.assert_close(losses["loss"], losses["cross_entropy"] - 0.2 * losses["entropy"])
+    torch.testing.assert_close(losses["entropy"], objective.averaged.conditional(X).entropy().mean())
+
+
+def test_the_band():
+    band = EntropyBand(3.0, 3.5, alpha=1.0, factor=2.0, every=3)
+
+    def after(*entropies):
+        return [band(torch.tensor(e)).item() for e in entropies]
+
+    assert after(1.0, 1.0, 1.0) == [1, 1, 2]  # too little: worth more
+    assert after(3.2, 3.2, 3.2) == [2, 2, 2]  # within
+    assert after(9.0, 9.0, 9.0) == [2, 2, 1]
+    assert after(1.0) == [1]
+    state = band.state_dict()
+    other = EntropyBand(3.0, 3.5, alpha=7.0, factor=2.0, every=3)
+    other.load_state_dict(state)
+    assert [other(torch.tensor(1.0)).item() for _ in range(2)] == [1, 2]
+    assert band.eval()(torch.tensor(1.0)).item() == 1
+
+
+@pytest.mark.parametrize(
+    ("build", "match"),
+    [
+        (lambda: LearningToTransform(model(), burn_in=-1), "burn_in"),
+        (lambda: LearningToTransform(model(), original=math.nan), "original"),
+        (lambda: LearningToTransform(model(), alpha=-1.0), "alpha"),
+        (lambda: Augerino(model(GlobalUniform), bonus=-1.0), "bonus"),
+        (lambda: InstaAug(model(), band=(4.0, 3.0)), "low, high"),
+        (lambda: LearningToTransform(model())((X, Y[:3])), "labels"),
+    ],
+)
+def test_bad_arguments(build, match):
+    with pytest.raises(ValueError, match=match):
+        build()
