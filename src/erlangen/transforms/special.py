@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +9,10 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-__all__ = ["growth", "horner"]
+__all__ = ["growth", "growth_slope", "horner"]
+
+# The derivative of log φ(z) is 1/2 + z/12 - z³/720 + z⁵/30240 - ...
+_LOG_SLOPE = [1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000, 1 / 74724249600]
 
 
 def horner(x: Tensor, coefficients: Sequence[Any]) -> Tensor:
@@ -28,18 +30,24 @@ def growth(z: Tensor) -> Tensor:
         >>> growth(torch.tensor([0.0, 1.0]))
         tensor([1.0000, 1.7183])
     """
-    return _Growth.apply(z)
+    return _Growth.apply(z) if torch.is_grad_enabled() else _Growth.forward(z)
+
+
+def growth_slope(z: Tensor, value: Tensor) -> Tensor:
+    r"""The derivative of `growth`, from z and its value: $\varphi' = \varphi + (1 - \varphi) / z$, near 0 a series."""
+    square = z * z
+    near = (1 / 16 - square.detach()).relu_().sign_()
+    series = horner(square.clamp(max=1 / 16), _LOG_SLOPE[: 2 if z.dtype == torch.float32 else None])
+    return torch.lerp(value + (1 - value) / (z + near), value * (0.5 + z * series), near)
 
 
 class _Growth(Function):
-    r"""With its derivative, $\varphi' = \varphi + (1 - \varphi) / z$; by a power series near 0, where that cancels."""
-
     generate_vmap_rule = True
 
     @staticmethod
     def forward(z: Tensor) -> Tensor:
-        zero = z == 0
-        return torch.where(zero, 1, torch.expm1(z) / torch.where(zero, 1, z))
+        zero = 1 - z.sign().abs_()
+        return torch.expm1(z).add_(zero).div_(z + zero)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
@@ -47,8 +55,4 @@ class _Growth(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
-        z, value = ctx.saved_tensors
-        near = z.abs() < 1 / 16
-        terms = range(5 if z.dtype == torch.float32 else 10)
-        series = horner(torch.where(near, z, 0), [(k + 1) / math.factorial(k + 2) for k in terms])
-        return grad * torch.where(near, series, value + (1 - value) / torch.where(near, 1, z))
+        return grad * growth_slope(*ctx.saved_tensors)

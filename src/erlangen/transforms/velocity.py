@@ -24,36 +24,10 @@ from torch.autograd.function import BackwardCFunction, FunctionCtx
 from torch.nn.functional import pad
 
 from ..utils.shapes import check_tensor, compute_dtype, describe
-from .special import growth, horner
+from . import flow1d
+from .special import horner
 
 __all__ = ["Field1d", "Field2d"]
-
-# Taylor coefficients of 2 atanh(w) / w in powers of w², exact to rounding for |w| < 1/64. The quotient
-# is accurate near 0, but its first and second derivatives are not.
-_NEAR = 1 / 64
-_ATANH = {torch.float64: [2.0, 2 / 3, 2 / 5, 2 / 7], torch.float32: [2.0, 2 / 3]}
-
-
-def _slowest(dtype: torch.dtype) -> float:
-    # Slower points count as resting. The third power, met in second derivatives, does not underflow.
-    return torch.finfo(dtype).tiny ** 0.25
-
-
-def _travel_time(distance: Tensor, start: Tensor, end: Tensor) -> Tensor:
-    r"""Time to cover a distance while the velocity goes from start to end, affinely in position; 2 if it stops between.
-
-    $$ t = d \frac{\log(e / s)}{e - s} = \frac{2 d}{e + s} \frac{\operatorname{artanh} w}{w}, w = \frac{e - s}{e + s} $$
-
-    Distance, start and end have one sign, to the right or to the left.
-    """
-    moves = (start * end > _slowest(start.dtype)).to(start.dtype)
-    rests = 1 - moves
-    start, end = start * moves + rests, end * moves + rests
-    total, gap = start + end, end - start
-    near = (gap.abs() < _NEAR * total.abs()).to(gap.dtype)
-    series = horner((gap / total).square(), _ATANH[gap.dtype]) / total
-    # Here and below lerp picks, exactly at weights 0 and 1: with its gradient it takes a quarter of the time of where.
-    return torch.lerp(torch.log(end / start) / (gap + near * total), series, near) * distance * moves + 2 * rests
 
 
 def _check_count(name: str, value: object) -> int:
@@ -96,60 +70,15 @@ class Field1d(nn.Module):
 
     def velocity(self, theta: Tensor, points: Tensor) -> Tensor:
         """Velocity at the points."""
-        return self._prepare(theta, points)[-1].unsqueeze(-1)
+        return flow1d.velocity(*self._prepare(theta, points), self.cells, self.zero_boundary).unsqueeze(-1)
 
     def flow(self, theta: Tensor, points: Tensor) -> Tensor:
-        r"""Positions after unit time, in closed form and without a loop.
+        """Positions after unit time, in closed form."""
+        return flow1d.flow(*self._prepare(theta, points), self.cells, self.zero_boundary).unsqueeze(-1)
 
-        A point moves monotonically. It leaves its cell after a travel time known in closed form, and so is the
-        crossing time of every whole cell; the clock that sums these tells in which cell unit time runs out. In there,
-        as in a cell that is never left, $x(t) = x_0 + v_0 t \, (e^{at} - 1) / (at)$.
-        """
-        speeds, slopes, nodes, x, cell, v = self._prepare(theta, points)
-        rightward, sign = (v > 0).long(), v.detach().sign()
-        ahead = cell - 1 + rightward
-        leave = ahead.clamp(0, self.cells)
-        distance = nodes.gather(-1, leave) - x
-        # Beyond the frame and heading outwards, there is no node ahead.
-        some = None if self.zero_boundary else (leave == ahead).to(x.dtype)
-        distance = distance if some is None else distance * some
-        clock, time = self._times(speeds, distance, v, speeds.gather(-1, leave))
-        rest = (1 - time).clamp(min=0)
-        rest = rest if some is None else rest * some
-        start = clock.gather(-1, leave)
-        stop = start + sign * rest
-        moved = stop != start
-        passed = torch.searchsorted(clock.detach(), stop.detach(), right=True, out_int32=True)
-        last = torch.where(moved, passed, cell)
-        enter = (last - rightward).clamp(0, self.cells)
-        moved = moved.to(x.dtype)
-        time = torch.lerp(torch.ones_like(rest), rest - sign * (clock.gather(-1, enter) - start), moved)
-        x = torch.lerp(x, nodes.gather(-1, enter), moved)
-        v = torch.lerp(v, speeds.gather(-1, enter), moved)
-        # No speed above `_slowest` grows further than this in one cell; without the limit 0 * inf is NaN at rest.
-        exponent = (slopes.gather(-1, last) * time).clamp(max=-math.log(_slowest(x.dtype)))
-        return (x + v * time * growth(exponent)).unsqueeze(-1)
-
-    def _prepare(self, theta: Tensor, points: Tensor) -> tuple[Tensor, ...]:
-        """Velocities of nodes, slopes of cells, nodes; positions, cells (first and last: outside) and velocities."""
+    def _prepare(self, theta: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
         theta, points, batch = _match(theta, points, self.features, 1)
-        speeds = (pad(theta, (1, 1)) if self.zero_boundary else theta).expand(*batch, self.cells + 1)
-        slopes = pad(speeds.diff(dim=-1) * (self.cells / 2), (1, 1))
-        nodes = torch.arange(-self.cells, self.cells + 1, 2, device=theta.device, dtype=theta.dtype) / self.cells
-        x = points.squeeze(-1)
-        cell = ((x.detach() + 1) * (self.cells / 2)).floor().clamp(-1, self.cells).long().clamp(min=-1) + 1
-        cell = cell.expand(*batch, -1)
-        x, nodes, node = x.expand(cell.shape), nodes.expand(speeds.shape), (cell - 1).clamp(min=0)
-        v = speeds.gather(-1, node) + slopes.gather(-1, cell) * (x - nodes.gather(-1, node))
-        return speeds, slopes, nodes, x, cell, v
-
-    def _times(self, speeds: Tensor, distance: Tensor, start: Tensor, end: Tensor) -> tuple[Tensor, Tensor]:
-        """Crossing times of the cells left of each node, summed, and travel times of the points; 2 is the longest."""
-        left, right = speeds[..., :-1], speeds[..., 1:]
-        distance = torch.cat([left.detach().sign() * (2 / self.cells), distance], -1)
-        times = _travel_time(distance, torch.cat([left, start], -1), torch.cat([right, end], -1))
-        crossing, travel = times.clamp(max=2).split([self.cells, start.shape[-1]], -1)
-        return pad(crossing.cumsum(-1), (1, 0)), travel
+        return theta.expand(*batch, -1), points.squeeze(-1)
 
 
 def _null_space(equations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
