@@ -72,7 +72,7 @@ def main() -> None:
         runs = {name: step(*flow, context) for name, flow in flows.items()}
         memory = {name: peak_memory(run, DEVICE) for name, run in runs.items()}
         if DEVICE != "cpu":
-            # zuko's samples look at their values, which cannot be captured and would leave the generator in disorder.
+            # zuko's couplings look up where their masks are true: a synchronisation, which no graph captures.
             runs |= {f"{name}, graph": captured(run) for name, run in runs.items() if name != "zuko"}
         times = interleaved(runs, CONFIG["repeats"], CONFIG["warmup"])
         for name, time in times.items():

@@ -2,6 +2,8 @@ import importlib.metadata
 import importlib.resources
 import pkgutil
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -62,3 +64,13 @@ def test_the_licence_is_in_the_tree():
     assert PROJECT["project"]["license"] == "Apache-2.0"
     assert "Apache License" in text
     assert "Version 2.0, January 2004" in text
+
+
+def test_importing_distributions_leaves_torch_as_it_was():
+    """zuko switches torch's validation off when it is imported, so it is imported only by those who use its splines."""
+    code = (
+        "import sys, torch, erlangen.distributions\n"
+        "assert torch.distributions.Distribution._validate_args\n"
+        "assert 'zuko' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from zuko.transforms import MonotonicRQSTransform
 
 from ..utils.shapes import check_count, check_positive
 from .base import Conditional
@@ -61,6 +60,10 @@ class SplineFlow(Flow):
         **kwargs: Any,
     ) -> None:
         super().__init__(features, context, **kwargs)
+        # Not at the top: zuko switches torch's validation of all distributions off when it is imported.
+        from zuko.transforms import MonotonicRQSTransform
+
+        self.univariate = MonotonicRQSTransform
         self.bins, self.ends = check_count("bins", bins), check_positive("bound", bound)
         if bins < 2:
             raise ValueError(f"bins: received {bins}; accepted is an integer > 1, since one bin cannot bend")
@@ -89,26 +92,24 @@ class SplineFlow(Flow):
         split = n_line * (3 * self.bins - 1)
         pairs = []
         if n_line:
-            pairs.append(_spline(line, raw[:, :split].unflatten(1, (n_line, -1)), self.bins, self.ends, back=back))
+            pairs.append(self._spline(line, raw[:, :split].unflatten(1, (n_line, -1)), self.ends, back=back))
         if n_circle:
             rows, shift = raw[:, split:].unflatten(1, (n_circle, -1)).split([3 * self.bins - 1, 1], 2)
-            pairs.append(_turned(circle, rows, shift.squeeze(2), self.bins, back=back))
+            pairs.append(self._turned(circle, rows, shift.squeeze(2), back=back))
         moved, slopes = zip(*pairs, strict=True)
         return torch.cat(moved, 1), torch.cat(slopes, 1)
 
+    def _turned(self, z: Tensor, raw: Tensor, shift: Tensor, *, back: bool) -> tuple[Tensor, Tensor]:
+        """A rotation, then a spline on the circle; or back."""
+        if back:
+            z, slope = self._spline(wrap(z), raw, math.pi, back=True)
+            return z - shift, slope
+        return self._spline(wrap(z + shift), raw, math.pi, back=False)
 
-def _turned(z: Tensor, raw: Tensor, shift: Tensor, bins: int, *, back: bool) -> tuple[Tensor, Tensor]:
-    """A rotation, then a spline on the circle; or back."""
-    if back:
-        z, slope = _spline(wrap(z), raw, bins, math.pi, back=True)
-        return z - shift, slope
-    return _spline(wrap(z + shift), raw, bins, math.pi, back=False)
-
-
-def _spline(z: Tensor, raw: Tensor, bins: int, bound: float, *, back: bool) -> tuple[Tensor, Tensor]:
-    """The spline, or its inverse, and the logarithm of the slope of the spline; raw: `(n, k, 3K - 1, m)`."""
-    parts = raw.movedim(2, -1).expand(*z.shape, -1).split([bins, bins, bins - 1], -1)
-    spline = MonotonicRQSTransform(*parts, bound=bound)
-    start: Tensor = spline.inv(z) if back else z  # pyright: ignore[reportAssignmentType]
-    moved, slope = spline.call_and_ladj(start)
-    return start if back else moved, slope
+    def _spline(self, z: Tensor, raw: Tensor, bound: float, *, back: bool) -> tuple[Tensor, Tensor]:
+        """The spline, or its inverse, and the logarithm of the slope of the spline; raw: `(n, k, 3K - 1, m)`."""
+        parts = raw.movedim(2, -1).expand(*z.shape, -1).split([self.bins, self.bins, self.bins - 1], -1)
+        spline = self.univariate(*parts, bound=bound)
+        start: Tensor = spline.inv(z) if back else z  # pyright: ignore[reportAssignmentType]
+        moved, slope = spline.call_and_ladj(start)
+        return start if back else moved, slope
