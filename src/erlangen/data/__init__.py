@@ -1,5 +1,47 @@
-"""Data sets, and the picture and the series that are drawn in code."""
+"""Data sets: named ones, those drawn in code and those of the user; batches; a picture and a series."""
 
+from .batches import batches
+from .cifar import cifar10
+from .derived import long_tail, long_tail_counts, rotated
+from .files import DataUnavailableError, cache_folder
+from .folder import FolderSet, Unreadable, UnreadableImagesError, image_folder
+from .glyphs import figures, glyphs
+from .gtsrb import gtsrb10
+from .load import load, named_sets, rotmnist_lt
+from .mnist import fashion_mnist, mnist
+from .npz import npz
 from .pictures import LABELS, landmarks, picture, picture_mask, series
+from .sets import DataSet, PosedSet
+from .tiny_imagenet import tiny_imagenet, tiny_imagenet50
 
-__all__ = ["LABELS", "landmarks", "picture", "picture_mask", "series"]
+__all__ = [
+    "LABELS",
+    "DataSet",
+    "DataUnavailableError",
+    "FolderSet",
+    "PosedSet",
+    "Unreadable",
+    "UnreadableImagesError",
+    "batches",
+    "cache_folder",
+    "cifar10",
+    "fashion_mnist",
+    "figures",
+    "glyphs",
+    "gtsrb10",
+    "image_folder",
+    "landmarks",
+    "load",
+    "long_tail",
+    "long_tail_counts",
+    "mnist",
+    "named_sets",
+    "npz",
+    "picture",
+    "picture_mask",
+    "rotated",
+    "rotmnist_lt",
+    "series",
+    "tiny_imagenet",
+    "tiny_imagenet50",
+]

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from .drawing import Layer, Points, circle, gradient, paint, polygon, rgb, segment, union
 
 __all__ = ["LABELS", "landmarks", "picture", "picture_mask", "series"]
 
@@ -32,125 +32,72 @@ TOWER = ((-0.70, -0.40), (-0.52, -0.40), (-0.47, 0.16), (-0.75, 0.16))
 ROOF = ((-0.725, -0.53), (-0.61, -0.68), (-0.495, -0.53))
 HORIZON = 0.20
 
-Points = Sequence[tuple[float, float]]
-
-
-class Layer(NamedTuple):
-    """A shape, the colour that it is painted in, how opaquely, and its label if it has one; all broadcast."""
-
-    distance: Tensor
-    colour: Tensor
-    opacity: Tensor | float = 1.0
-    label: str | None = None
-
-
-def _rgb(code: str) -> Tensor:
-    return torch.tensor([int(code[i : i + 2], 16) / 255 for i in (0, 2, 4)], dtype=torch.float64)[:, None, None]
-
-
-def _gradient(t: Tensor, *stops: tuple[float, str]) -> Tensor:
-    """Colours along t, linear between the stops."""
-    places = [place for place, _ in stops]
-    colours = [_rgb(code) for _, code in stops]
-    out = colours[0]
-    for (a, b), (before, colour) in zip(pairwise(places), pairwise(colours), strict=True):
-        share = ((t - a) / (b - a)).clamp(0, 1)
-        out = out + share * (colour - before)
-    return out
-
-
-def _circle(x: Tensor, y: Tensor, centre: tuple[float, float], radius: float) -> Tensor:
-    return torch.hypot(x - centre[0], y - centre[1]) - radius
-
-
-def _segment(x: Tensor, y: Tensor, ends: Points, width: float) -> Tensor:
-    """Distance to a segment with round ends."""
-    (ax, ay), (bx, by) = ends
-    dx, dy = bx - ax, by - ay
-    along = (((x - ax) * dx + (y - ay) * dy) / (dx * dx + dy * dy)).clamp(0, 1)
-    return torch.hypot(x - ax - along * dx, y - ay - along * dy) - width / 2
-
-
-def _polygon(x: Tensor, y: Tensor, corners: Points) -> Tensor:
-    """Distance to a convex polygon: the nearest edge, negative where all edges have the point on the same side."""
-    edges = list(zip(corners, [*corners[1:], corners[0]], strict=True))
-    nearest = torch.stack([_segment(x, y, edge, 0.0) for edge in edges]).amin(0)
-    sides = torch.stack([(bx - ax) * (y - ay) - (by - ay) * (x - ax) for (ax, ay), (bx, by) in edges])
-    inside = (sides >= 0).all(0) | (sides <= 0).all(0)
-    return torch.where(inside, -nearest, nearest)
-
-
-def _union(*distances: Tensor) -> Tensor:
-    return torch.stack(distances).amin(0)
-
 
 def _hull(x: Tensor, y: Tensor) -> Tensor:
     """The hull, its lower edge rounded."""
-    return torch.maximum(_polygon(x, y, HULL), _circle(x, y, (0.46, -0.72), 1.25))
+    return torch.maximum(polygon(x, y, HULL), circle(x, y, (0.46, -0.72), 1.25))
 
 
 def _sky(x: Tensor, y: Tensor) -> Iterator[Layer]:
     everywhere = torch.full((1, 1), -1.0)
     sky = ((-1.0, "2f6f9f"), (-0.55, "6fb3c9"), (-0.15, "f3d9a4"), (0.05, "f9b98a"), (HORIZON, "ef8f7c"))
-    yield Layer(everywhere, _gradient(y, *sky), label="sky")
-    glow = torch.exp(-(_circle(x, y, SUN, 0.0) / 0.42).square()) * 0.75
-    yield Layer(everywhere, _rgb("fff3c4"), opacity=glow)
-    yield Layer(_circle(x, y, SUN, SUN_RADIUS), _gradient(y, (-0.3, "fff0a8"), (0.15, "ffc14d")), label="sun")
+    yield Layer(everywhere, gradient(y, *sky), label="sky")
+    glow = torch.exp(-(circle(x, y, SUN, 0.0) / 0.42).square()) * 0.75
+    yield Layer(everywhere, rgb("fff3c4"), opacity=glow)
+    yield Layer(circle(x, y, SUN, SUN_RADIUS), gradient(y, (-0.3, "fff0a8"), (0.15, "ffc14d")), label="sun")
     puffs = [((-0.18, -0.74), 0.09), ((-0.06, -0.78), 0.12), ((0.08, -0.75), 0.10), ((0.18, -0.73), 0.06)]
-    cloud = _union(*[_circle(x, y, centre, radius) for centre, radius in puffs])
-    yield Layer(torch.maximum(cloud, y + 0.70), _rgb("fdf6ea"), opacity=0.95)
+    cloud = union(*[circle(x, y, centre, radius) for centre, radius in puffs])
+    yield Layer(torch.maximum(cloud, y + 0.70), rgb("fdf6ea"), opacity=0.95)
     puffs = [((0.74, -0.66), 0.06), ((0.83, -0.68), 0.08), ((0.93, -0.65), 0.05)]
-    cloud = _union(*[_circle(x, y, centre, radius) for centre, radius in puffs])
-    yield Layer(torch.maximum(cloud, y + 0.64), _rgb("fdf6ea"), opacity=0.8)
+    cloud = union(*[circle(x, y, centre, radius) for centre, radius in puffs])
+    yield Layer(torch.maximum(cloud, y + 0.64), rgb("fdf6ea"), opacity=0.8)
     for bx, by, span in ((-0.36, -0.50, 0.07), (-0.24, -0.42, 0.05), (-0.33, -0.36, 0.04)):
         wings = ((bx - span, by - span / 3), (bx, by)), ((bx, by), (bx + span, by - span / 2))
-        yield Layer(_union(*[_segment(x, y, wing, 0.014) for wing in wings]), _rgb("35506b"))
+        yield Layer(union(*[segment(x, y, wing, 0.014) for wing in wings]), rgb("35506b"))
 
 
 def _shore(x: Tensor, y: Tensor) -> Iterator[Layer]:
     ridge = 0.03 + 0.06 * torch.cos(2.3 * x + 0.4) + 0.025 * torch.sin(7.0 * x)
-    yield Layer((ridge - y) * 0.95, _gradient(y, (-0.1, "9d7ba8"), (HORIZON, "c98aa0")), label="land")
+    yield Layer((ridge - y) * 0.95, gradient(y, (-0.1, "9d7ba8"), (HORIZON, "c98aa0")), label="land")
     sea = ((HORIZON, "f2b38f"), (0.27, "5fb0ac"), (0.5, "2a8c9c"), (1.0, "164d78"))
-    yield Layer(HORIZON - y, _gradient(y, *sea), label="sea")
+    yield Layer(HORIZON - y, gradient(y, *sea), label="sea")
     for k in range(7):
         spot, width = HORIZON + 0.045 + 0.055 * k, 0.17 - 0.018 * k
         middle = SUN[0] + 0.03 * math.sin(5.0 * k)
-        yield Layer(
-            _segment(x, y, ((middle - width, spot), (middle + width, spot)), 0.02), _rgb("ffe9a8"), opacity=0.85
-        )
+        yield Layer(segment(x, y, ((middle - width, spot), (middle + width, spot)), 0.02), rgb("ffe9a8"), opacity=0.85)
     coast = 0.16 + 0.9 * (x + 0.42).clamp(min=0) + 0.02 * torch.sin(11.0 * x)
     slope = torch.maximum((coast - y) * 0.75, y - 0.36 + 0.05 * torch.cos(3.0 * x + 2.0))
-    yield Layer(slope, _gradient(y, (0.1, "4f8a4c"), (0.38, "2e5f45")), label="land")
+    yield Layer(slope, gradient(y, (0.1, "4f8a4c"), (0.38, "2e5f45")), label="land")
 
 
 def _tower(x: Tensor, y: Tensor) -> Iterator[Layer]:
-    body = _polygon(x, y, TOWER)
-    yield Layer(body, _gradient(x, (-0.75, "fffaf0"), (-0.47, "d9d3cf")), label="tower")
+    body = polygon(x, y, TOWER)
+    yield Layer(body, gradient(x, (-0.75, "fffaf0"), (-0.47, "d9d3cf")), label="tower")
     for top in (-0.26, 0.00):
         band = torch.maximum(body, torch.maximum(top - y, y - top - 0.13))
-        yield Layer(band, _gradient(x, (-0.75, "e0504b"), (-0.47, "ad2f3c")), label="tower")
-    lamp = _polygon(x, y, ((-0.67, -0.53), (-0.55, -0.53), (-0.55, -0.42), (-0.67, -0.42)))
-    yield Layer(lamp, _rgb("ffe27a"), label="tower")
-    yield Layer(_segment(x, y, ((-0.72, -0.41), (-0.50, -0.41)), 0.045), _rgb("27405c"), label="tower")
-    yield Layer(_polygon(x, y, ROOF), _rgb("27405c"), label="tower")
-    yield Layer(_polygon(x, y, ((-0.64, -0.14), (-0.58, -0.14), (-0.58, -0.06), (-0.64, -0.06))), _rgb("27405c"))
+        yield Layer(band, gradient(x, (-0.75, "e0504b"), (-0.47, "ad2f3c")), label="tower")
+    lamp = polygon(x, y, ((-0.67, -0.53), (-0.55, -0.53), (-0.55, -0.42), (-0.67, -0.42)))
+    yield Layer(lamp, rgb("ffe27a"), label="tower")
+    yield Layer(segment(x, y, ((-0.72, -0.41), (-0.50, -0.41)), 0.045), rgb("27405c"), label="tower")
+    yield Layer(polygon(x, y, ROOF), rgb("27405c"), label="tower")
+    yield Layer(polygon(x, y, ((-0.64, -0.14), (-0.58, -0.14), (-0.58, -0.06), (-0.64, -0.06))), rgb("27405c"))
 
 
 def _boat(x: Tensor, y: Tensor) -> Iterator[Layer]:
-    yield Layer(_segment(x, y, MAST, 0.035), _rgb("6b4a36"))
-    yield Layer(_polygon(x, y, PENNANT), _rgb("f2c14e"))
-    yield Layer(_polygon(x, y, SAIL), _gradient(x, (0.44, "fffdf5"), (0.84, "e9dcc4")), label="sail")
-    mark = torch.maximum(_polygon(x, y, SAIL), (_circle(x, y, (0.56, 0.10), 0.075)).abs() - 0.018)
-    yield Layer(mark, _rgb("3a6ea5"), label="sail")
-    yield Layer(_polygon(x, y, JIB), _gradient(y, (-0.4, "f7a440"), (0.26, "e8743b")), label="jib")
+    yield Layer(segment(x, y, MAST, 0.035), rgb("6b4a36"))
+    yield Layer(polygon(x, y, PENNANT), rgb("f2c14e"))
+    yield Layer(polygon(x, y, SAIL), gradient(x, (0.44, "fffdf5"), (0.84, "e9dcc4")), label="sail")
+    mark = torch.maximum(polygon(x, y, SAIL), (circle(x, y, (0.56, 0.10), 0.075)).abs() - 0.018)
+    yield Layer(mark, rgb("3a6ea5"), label="sail")
+    yield Layer(polygon(x, y, JIB), gradient(y, (-0.4, "f7a440"), (0.26, "e8743b")), label="jib")
     hull = _hull(x, y)
-    yield Layer(hull, _gradient(y, (0.32, "b3303f"), (0.52, "7d1f3a")), label="hull")
-    yield Layer(torch.maximum(_polygon(x, y, STRIPE), hull), _rgb("fff6e6"), label="hull")
+    yield Layer(hull, gradient(y, (0.32, "b3303f"), (0.52, "7d1f3a")), label="hull")
+    yield Layer(torch.maximum(polygon(x, y, STRIPE), hull), rgb("fff6e6"), label="hull")
     crests = ((-0.04, 0.55, 0.24), (0.70, 0.53, 0.20), (0.36, 0.60, 0.30), (-0.55, 0.68, 0.16), (0.62, 0.78, 0.12))
     for cx, cy, span in crests:
         swell = y - cy - 0.014 * torch.cos(22.0 * (x - cx))
         crest = torch.maximum(swell.abs() - 0.014, (x - cx).abs() - span / 2)
-        yield Layer(crest, _rgb("d8f3ee"), opacity=0.85)
+        yield Layer(crest, rgb("d8f3ee"), opacity=0.85)
 
 
 def _layers(x: Tensor, y: Tensor) -> Iterator[Layer]:
@@ -189,11 +136,7 @@ def picture(size: Sequence[int] = (128, 128)) -> Tensor:
     _check(size)
     samples = math.ceil(FINEST / min(size))
     x, y = _positions(size, samples)
-    edge = 2 / (min(size) * samples)
-    out = torch.zeros(3, len(y), len(x), dtype=torch.float64)
-    for layer in _layers(x, y):
-        cover = (0.5 - layer.distance / edge).clamp(0, 1) * layer.opacity
-        out.add_(cover * (layer.colour - out))
+    out = paint(_layers(x, y), (len(y), len(x)), edge=2 / (min(size) * samples))
     mean = torch.nn.functional.avg_pool2d(out[None], samples)[0]
     return mean.clamp(0, 1).to(torch.get_default_dtype())
 

@@ -1,0 +1,219 @@
+"""Image folders of the user: a sub-folder for each class."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .images import SUFFIXES, image_size, quiet_bombs, read_image
+from .sets import DataSet
+
+__all__ = ["FolderSet", "Unreadable", "UnreadableImagesError", "image_folder"]
+
+SHOWN = 10  # files named in an error; there may be thousands
+T = TypeVar("T")
+
+
+class Unreadable(NamedTuple):
+    """A file that could not be read, and why."""
+
+    path: Path
+    reason: str
+
+
+class UnreadableImagesError(ValueError):
+    """Some files of a folder could not be read; `files` lists them all."""
+
+    def __init__(self, message: str, files: Sequence[Unreadable]) -> None:
+        super().__init__(message)
+        self.files = tuple(files)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FolderSet(DataSet):
+    """The data set of an image folder.
+
+    Args:
+        x: as in `DataSet`.
+        y: as in `DataSet`.
+        classes: as in `DataSet`.
+        name: as in `DataSet`.
+        files: the file of each image.
+        skipped: the files that could not be read.
+    """
+
+    files: tuple[Path, ...]
+    skipped: tuple[Unreadable, ...] = ()
+
+    def _each(self, index: Tensor) -> dict[str, Any]:
+        return {**super()._each(index), "files": tuple(self.files[i] for i in index.tolist())}
+
+
+def image_folder(
+    path: str | os.PathLike[str],
+    *,
+    size: int | tuple[int, int] | None = None,
+    exif: bool = True,
+    unreadable: Literal["raise", "skip"] = "raise",
+    background: int = 0,
+    classes: Sequence[str] | None = None,
+) -> FolderSet:
+    """Reads a folder with a sub-folder for each class, in the order of their names.
+
+    Grey pictures stay grey if all are; CMYK, palettes, transparency and 16 bits become RGB in uint8. Hidden files and
+    files without the suffix of a picture are left alone.
+
+    Args:
+        path: the folder.
+        size: the side, or height and width, to which pictures are resized and cropped at the centre. May be left out
+            if all have one size.
+        exif: whether to apply the orientation that the camera noted.
+        unreadable: "raise" for files that are cut short, corrupt or too large (`PIL.Image.MAX_IMAGE_PIXELS`), or "skip"
+            to leave them out and list them in the result.
+        background: the grey, 0 to 255, on which transparent pixels lie.
+        classes: the classes to expect, in their order, such as those of a training folder; the names of the
+            sub-folders if not given.
+
+    Shape:
+        x: `(N, C, H, W)`, uint8, C = 1 or 3.
+
+    Raises:
+        ValueError: the folder is missing, empty or not of this form, or sizes differ.
+        UnreadableImagesError: some files could not be read.
+    """
+    if unreadable not in ("raise", "skip"):
+        raise ValueError(f"unreadable: received {unreadable!r}; accepted are 'raise' and 'skip'")
+    if not isinstance(background, int) or not 0 <= background <= 255:
+        raise ValueError(f"background: received {background!r}; accepted is an integer from 0 to 255")
+    root, target = Path(path), _target(size)
+    members = _members(root)
+    names = _class_names(root, list(members), classes)
+    files = [(file, names.index(name)) for name in members for file in members[name]]
+    bad: list[Unreadable] = []
+    if target is None:
+        sizes = _read_all(files, partial(image_size, exif=exif), bad, unreadable, root)
+        _check_one_size(root, {shape: file for shape, (file, _) in reversed(sizes)})
+        files = [entry for _, entry in sizes]
+    read = _read_all(files, partial(read_image, size=target, exif=exif, background=background), bad, unreadable, root)
+    _check_left(root, list(members), {names[label] for _, (_, label) in read})
+    x = _stack([pixels for pixels, _ in read])
+    y = torch.tensor([label for _, (_, label) in read])
+    name = root.resolve().name
+    return FolderSet(x, y, tuple(names), name, tuple(file for _, (file, _) in read), tuple(bad))
+
+
+def _target(size: object) -> tuple[int, int] | None:
+    if size is None:
+        return None
+    pair = (size, size) if isinstance(size, int) else size
+    if isinstance(pair, tuple | list) and len(pair) == 2 and all(isinstance(n, int) and n > 0 for n in pair):
+        return pair[0], pair[1]
+    raise ValueError(f"size: received {size!r}; accepted is a number of pixels, or (height, width), at least 1")
+
+
+def _entries(folder: Path) -> tuple[list[Path], list[Path]]:
+    """The visible sub-folders and pictures of a folder, by name."""
+    entries = sorted((e for e in folder.iterdir() if not e.name.startswith((".", "__MACOSX"))), key=lambda e: e.name)
+    folders = [e for e in entries if e.is_dir()]
+    return folders, [e for e in entries if e.suffix.lower() in SUFFIXES and not e.is_dir()]
+
+
+def _members(root: Path) -> dict[str, list[Path]]:
+    """The pictures of each class; a `ValueError` for a folder of another form."""
+    form = "accepted is a folder with a sub-folder of pictures for each class"
+    if not root.is_dir():
+        what = "is a file" if root.exists() else "does not exist"
+        raise ValueError(f"path: received {str(root)!r}, which {what}; {form}")
+    folders, loose = _entries(root)
+    if not folders:
+        what = f"holds {len(loose)} pictures but no sub-folders" if loose else "is empty"
+        raise ValueError(f"path: received {str(root)!r}, which {what}; {form}")
+    members: dict[str, list[Path]] = {}
+    for folder in folders:
+        below, members[folder.name] = _entries(folder)
+        if below:
+            raise ValueError(
+                f"path: received {str(root)!r}, in which {folder.name!r} holds folders ({below[0].name!r}, …); {form}. "
+                f"Perhaps {str(folder)!r} is meant?"
+            )
+    if bare := [name for name, files in members.items() if not files]:
+        kinds = ", ".join(sorted(SUFFIXES))
+        raise ValueError(
+            f"path: received {str(root)!r}, in which {', '.join(map(repr, bare[:SHOWN]))} has no pictures ({kinds}); "
+            "accepted is at least one for each class: add some or remove the folder"
+        )
+    return members
+
+
+def _class_names(root: Path, found: list[str], classes: Sequence[str] | None) -> list[str]:
+    names = found if classes is None else list(classes)
+    if unknown := [name for name in found if name not in names]:
+        raise ValueError(
+            f"classes: received {str(root)!r} with the sub-folders {', '.join(map(repr, unknown[:SHOWN]))}; accepted "
+            f"are {', '.join(map(repr, names))}"
+        )
+    return names
+
+
+def _read_all(
+    files: list[tuple[Path, int]],
+    read: Callable[[Path], T],
+    bad: list[Unreadable],
+    unreadable: str,
+    root: Path,
+) -> list[tuple[T, tuple[Path, int]]]:
+    """Reads files in threads, for decoders release Python's lock; those that fail go to `bad`, or raise together."""
+
+    def attempt(entry: tuple[Path, int]) -> tuple[T, tuple[Path, int]] | Unreadable:
+        try:
+            return read(entry[0]), entry
+        except Exception as error:  # decoders raise anything for a file that is broken, and it has to be named
+            return Unreadable(entry[0], str(error) or type(error).__name__)
+
+    with quiet_bombs(), ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        results = list(pool.map(attempt, files))
+    bad += [result for result in results if isinstance(result, Unreadable)]
+    if bad and unreadable == "raise":
+        shown = "; ".join(f"{file.path.relative_to(root)}: {file.reason}" for file in bad[:SHOWN])
+        more = f"; and {len(bad) - SHOWN} more" if len(bad) > SHOWN else ""
+        raise UnreadableImagesError(
+            f"path: received {str(root)!r}, in which {len(bad)} of {len(files)} files cannot be read ({shown}{more}); "
+            "repair or remove them, or leave them out with unreadable='skip'",
+            bad,
+        )
+    return [result for result in results if not isinstance(result, Unreadable)]
+
+
+def _check_one_size(root: Path, sizes: dict[tuple[int, int], Path]) -> None:
+    if len(sizes) > 1:
+        examples = [f"{h}×{w} ({file.relative_to(root)})" for (h, w), file in list(sizes.items())[:3]]
+        raise ValueError(
+            f"size: received None, but the pictures of {str(root)!r} have {len(sizes)} sizes, such as "
+            f"{', '.join(examples)}; accepted is a size to which all are resized and cropped"
+        )
+
+
+def _check_left(root: Path, wanted: list[str], left: set[str]) -> None:
+    if gone := [name for name in wanted if name not in left]:
+        raise ValueError(
+            f"path: received {str(root)!r}, in which no file of {', '.join(map(repr, gone[:SHOWN]))} can be read; "
+            "accepted is at least one for each class"
+        )
+
+
+def _stack(images: list[np.ndarray]) -> Tensor:
+    """Grey if all are grey, else RGB: `(N, C, H, W)`."""
+    channels = max(image.shape[-1] for image in images)
+    out = torch.empty(len(images), channels, *images[0].shape[:2], dtype=torch.uint8)
+    for place, image in zip(out, images, strict=True):
+        place.copy_(torch.tensor(image).movedim(-1, 0))  # one channel is copied to all
+    return out

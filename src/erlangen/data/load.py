@@ -1,0 +1,127 @@
+"""One door to every data set: by its name, or from a folder or an `.npz` file."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from .cifar import cifar10
+from .derived import long_tail, rotated
+from .files import check_split
+from .folder import image_folder
+from .glyphs import glyphs
+from .gtsrb import gtsrb10
+from .mnist import fashion_mnist, mnist
+from .npz import npz
+from .sets import DataSet
+from .tiny_imagenet import tiny_imagenet, tiny_imagenet50
+
+__all__ = ["load", "named_sets", "rotmnist_lt"]
+
+
+def _glyphs(name: str, **options: Any) -> Callable[[str], DataSet]:
+    """As many as published: 12,000 for training and 600 for testing."""
+
+    def read(split: str) -> DataSet:
+        train = split == "train"
+        return dataclasses.replace(glyphs(12_000 if train else 600, seed=int(not train), **options), name=name)
+
+    return read
+
+
+def _with_tail(read: Callable[[str], DataSet]) -> Callable[[str], DataSet]:
+    """The tail is in the training part only; the test part stays balanced."""
+
+    def tailed(split: str) -> DataSet:
+        data = read(split)
+        return long_tail(data) if split == "train" else dataclasses.replace(data, name=f"{data.name}-lt")
+
+    return tailed
+
+
+def _rotated(read: Callable[[str], DataSet]) -> Callable[[str], DataSet]:
+    return lambda split: rotated(read(split), math.pi, seed=int(split != "train"))
+
+
+def rotmnist_lt(split: str = "train") -> DataSet:
+    """RotMNIST-LT: long-tailed digits, each turned by an angle uniform on the circle.
+
+    Differs from the paper: no code or definition of its set was published, so this one is our specification. Training:
+    the first 5000, 3871, …, 500 of each digit, in the order of the file, as in CIFAR10-LT. Testing: the whole test set,
+    turned alike.
+    """
+    data = mnist(split)
+    data = long_tail(data, largest=5000) if split == "train" else data
+    return dataclasses.replace(rotated(data, seed=int(split != "train")), name="rotmnist-lt")
+
+
+NAMED: dict[str, Callable[[str], DataSet]] = {
+    "glyphs": _glyphs("glyphs"),
+    "glyphs-90": _glyphs("glyphs-90", spread=math.pi / 2),
+    "glyphs-3-modes": _glyphs("glyphs-3-modes", modes=3),
+    "mnist": mnist,
+    "fashion-mnist": fashion_mnist,
+    "cifar10": cifar10,
+    "tiny-imagenet": tiny_imagenet,
+    "tiny-imagenet-50": tiny_imagenet50,
+    "gtsrb10": gtsrb10,
+    "cifar10-lt": _with_tail(cifar10),
+    "mnist-rotated": _rotated(mnist),
+    "fashion-mnist-rotated": _rotated(fashion_mnist),
+    "cifar10-rotated": _rotated(cifar10),
+    "rotmnist-lt": rotmnist_lt,
+}
+
+
+def named_sets() -> tuple[str, ...]:
+    """The names that `load` knows."""
+    return tuple(NAMED)
+
+
+def load(source: str | os.PathLike[str], split: str = "train", **options: Any) -> DataSet:
+    """A data set: a named one, an image folder, or an `.npz` file.
+
+    Args:
+        source: one of `named_sets()`, or a path. A name goes first: write `./mnist` for a folder of that name.
+        split: "train" or "test". A folder without parts, and a file without parts, is "train"; parts of a folder are
+            its sub-folders `train` and `test`, and the classes of the second are those of the first.
+        **options: for folders, see `image_folder`.
+    """
+    check_split(split)
+    if isinstance(source, str) and source in NAMED:
+        if options:
+            raise ValueError(f"{', '.join(options)}: received for the named set {source!r}; accepted for folders only")
+        return NAMED[source](split)
+    path = Path(source)
+    if path.is_dir():
+        return _folder(path, split, options)
+    if path.suffix == ".npz":
+        if options:
+            raise ValueError(f"{', '.join(options)}: received for the file {str(source)!r}; accepted for folders only")
+        return npz(path, split=split)
+    raise ValueError(
+        f"source: received {str(source)!r}; accepted is a named set ({', '.join(NAMED)}), a folder with a sub-folder "
+        "for each class, or a .npz file"
+    )
+
+
+def _folder(path: Path, split: str, options: dict[str, Any]) -> DataSet:
+    if not _has_folders(path / split):
+        if split != "train":
+            raise ValueError(
+                f"split: received {split!r}, but {str(path)!r} has no part of that name; accepted is 'train'"
+            )
+        return image_folder(path, **options)
+    if split != "train" and _has_folders(path / "train"):
+        classes = sorted(e.name for e in (path / "train").iterdir() if e.is_dir() and not e.name.startswith("."))
+        options = {"classes": classes} | options
+    return dataclasses.replace(image_folder(path / split, **options), name=path.resolve().name)
+
+
+def _has_folders(path: Path) -> bool:
+    """Whether a folder is a part, with classes in it: a class might be called `train`, and hold pictures."""
+    return path.is_dir() and any(entry.is_dir() for entry in path.iterdir())

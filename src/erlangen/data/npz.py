@@ -1,0 +1,103 @@
+"""Data sets of the user in `.npz` files."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .sets import DataSet
+
+__all__ = ["npz"]
+
+
+def npz(path: str | os.PathLike[str], *, split: str = "train") -> DataSet:
+    """Reads a data set from a `.npz` file; pickled objects in it are refused.
+
+    The file holds `x` and `y`, or `x_train`, `y_train`, `x_test` and `y_test`. Labels are integers or strings; each
+    value that occurs (in any part) is a class, in their order, unless an array `classes` of strings names the classes
+    0, 1, 2, ….
+
+    Args:
+        path: the file.
+        split: "train", also for a file without parts, or "test".
+
+    Shape:
+        x in the file: images in uint8, `(N, H, W)`, `(N, H, W, C)` or `(N, C, H, W)` with C = 1 or 3, or in
+        floating-point, the last two, within [0, 1]; or series in floating-point, `(N, L)` or `(N, C, L)`.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise ValueError(f"path: received {str(path)!r}, which is no file; accepted is a .npz file")
+    arrays = _arrays(path)
+    suffix = f"_{split}" if f"x_{split}" in arrays else ""
+    if f"x{suffix}" not in arrays or f"y{suffix}" not in arrays or (split != "train" and not suffix):
+        raise ValueError(
+            f"path: received {str(path)!r} with {', '.join(arrays) or 'no arrays'}; accepted for {split!r} are "
+            f"{'x and y, or ' if split == 'train' else ''}x_{split} and y_{split}"
+        )
+    x, y = arrays[f"x{suffix}"], arrays[f"y{suffix}"]
+    if y.shape != (len(x),):
+        raise ValueError(f"{path}: received y of shape {y.shape} for {len(x)} signals; accepted is a label for each")
+    every = [a for key, a in arrays.items() if key in ("y", "y_train", "y_test")]
+    labels, classes = _labels(path, y, every, arrays.get("classes"))
+    return DataSet(_signals(path, x), labels, classes, path.stem)
+
+
+def _arrays(path: Path) -> dict[str, np.ndarray]:
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            raise ValueError("it holds a single array")
+        with loaded as file:
+            return {key: np.atleast_1d(file[key]) for key in file.files}
+    except (EOFError, OSError, ValueError, zipfile.BadZipFile) as error:
+        raise ValueError(f"path: received {str(path)!r}; accepted is a .npz file without pickles ({error})") from error
+
+
+def _labels(path: Path, y: np.ndarray, every: list[np.ndarray], named: np.ndarray | None) -> tuple[Tensor, tuple]:
+    """Labels as indices, and the names of the classes."""
+    if y.dtype.kind not in "biuU":
+        raise ValueError(f"{path}: received y of the type {y.dtype}; accepted are integers or strings")
+    if named is None or y.dtype.kind == "U":
+        values = np.unique(np.concatenate(every)) if named is None else named
+        if lost := sorted(set(np.unique(y).tolist()) - set(values.tolist())):
+            raise ValueError(
+                f"{path}: received the labels {lost[:5]}, which classes does not name; accepted are its names"
+            )
+        order = np.argsort(values)
+        index = order[np.searchsorted(values, y, sorter=order)]
+        return torch.from_numpy(index.astype(np.int64)), tuple(map(str, values.tolist()))
+    if named.dtype.kind != "U" or y.min() < 0 or y.max() >= len(named):
+        raise ValueError(
+            f"{path}: received labels {y.min()} to {y.max()} and {len(named)} classes of the type {named.dtype}; "
+            "accepted are strings, and labels from 0 to one less than their number"
+        )
+    return torch.from_numpy(y.astype(np.int64)), tuple(map(str, named.tolist()))
+
+
+def _signals(path: Path, x: np.ndarray) -> Tensor:
+    image = x.dtype == np.uint8 or x.ndim == 4
+    ok = x.dtype == np.uint8 or x.dtype.kind == "f"
+    if not ok or 0 in x.shape or x.ndim not in ((3, 4) if image else (2, 3)):
+        raise ValueError(
+            f"{path}: received x of the type {x.dtype} and shape {x.shape}; accepted are images (N, H, W), "
+            "(N, H, W, C) or (N, C, H, W) in uint8, images (N, H, W, C) or (N, C, H, W) in floating-point, or "
+            "series (N, L) or (N, C, L)"
+        )
+    if x.dtype.kind == "f" and not (np.isfinite(x).all() and (not image or (x.min() >= 0 and x.max() <= 1))):
+        raise ValueError(
+            f"{path}: received x from {x.min():.4g} to {x.max():.4g}; accepted are finite values, and images within "
+            "[0, 1] or in uint8"
+        )
+    if x.ndim == 4 and x.shape[1] not in (1, 3):
+        if x.shape[3] not in (1, 3):
+            raise ValueError(f"{path}: received x of shape {x.shape}; accepted are images of 1 or 3 channels")
+        x = np.moveaxis(x, 3, 1)
+    elif x.ndim == (3 if image else 2):
+        x = x[:, None]
+    return torch.from_numpy(np.ascontiguousarray(x if x.dtype == np.uint8 else x.astype(np.float32)))
