@@ -80,8 +80,32 @@ def test_a_full_disk_is_one_sentence(tmp_path, capsys, monkeypatch):
 
 
 def test_figures_go_where_they_are_told(tmp_path, capsys, monkeypatch):
-    from erlangen.report import conventions
+    from erlangen.report import conventions, densities
 
     monkeypatch.setattr(conventions, "FIGURES", {"hue": conventions.hue})
-    assert cli.main(["figures", "--output", str(tmp_path / "new" / "images")]) == 0
-    assert capsys.readouterr().out.split() == [str(tmp_path / "new" / "images" / "hue.png")]
+    monkeypatch.setattr(densities, "FIGURES", {"families": lambda results: str(results).encode()})
+    folder = tmp_path / "new" / "images"
+    assert cli.main(["figures", "--output", str(folder), "--results", "somewhere"]) == 0
+    assert capsys.readouterr().out.split() == [str(folder / "families.png"), str(folder / "hue.png")]
+    assert (folder / "families.png").read_bytes() == b"somewhere"
+
+
+def test_figures_without_stored_numbers_say_how_to_get_them(tmp_path, capsys):
+    assert cli.main(["figures", "--output", str(tmp_path), "--results", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert error == f"erlangen: {tmp_path / 'families.json'}: not there; `erlangen figures --compute` makes it\n"
+
+
+def test_figures_compute_when_told(tmp_path, monkeypatch):
+    from erlangen.report import conventions, densities, families, integration
+
+    computed = []
+    monkeypatch.setattr(families, "compute_families", lambda folder, tell: computed.append(folder))
+    monkeypatch.setattr(integration, "compute_quadrature", lambda folder, tell: computed.append(folder))
+    for module in (conventions, densities):
+        monkeypatch.setattr(module, "FIGURES", {})
+    arguments = ["figures", "--output", str(tmp_path), "--results", str(tmp_path / "rows")]
+    assert cli.main(arguments) == 0
+    assert computed == []
+    assert cli.main([*arguments, "--compute"]) == 0
+    assert computed == [tmp_path / "rows"] * 2

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from erlangen.distributions import EntropyController, quadrature
+from erlangen.distributions import EntropyController, Gaussian, GlobalUniform, RealNVP, SplineFlow, quadrature
+from erlangen.transforms import Affine
 
 from .families import CONDITIONALS, CONTEXT
 
@@ -45,6 +46,13 @@ def test_is_captured_in_a_cuda_graph(name):
     assert loss.isfinite()
     assert all(p.grad.isfinite().all() for p in conditional.parameters())
     assert name.startswith("dirac") or not torch.equal(*values)  # each replay draws new noise
+
+
+@pytest.mark.parametrize("family", [Gaussian, GlobalUniform, RealNVP, SplineFlow])
+def test_over_a_transform_that_is_on_the_gpu(family):
+    transform = Affine().cuda()
+    conditional = family.over(transform, CONTEXT).cuda()
+    assert conditional(torch.zeros(2, CONTEXT, device="cuda")).sample((3,)).device.type == "cuda"
 
 
 @pytest.mark.parametrize("name", [n for n in CONDITIONALS if n.endswith(", 5")])

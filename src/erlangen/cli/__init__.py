@@ -39,12 +39,28 @@ class Figures:
     output: Path = Path("docs/images")
     """Folder for the figures; made if it is missing."""
 
+    results: Path = Path("results/distributions")
+    """Folder of the stored numbers and densities that some figures show."""
+
+    compute: bool = False
+    """Whether to compute these first, which takes minutes."""
+
     def run(self) -> list[Path]:
         """Draws all of them."""
         from ..report.conventions import figures
+        from ..report.densities import densities
+        from ..report.families import compute_families
+        from ..report.integration import compute_quadrature
 
-        with one_thread(), progress("Drawing the figures") as tell:
-            return figures(self.output, tell)
+        with one_thread():
+            if self.compute:
+                with progress("Fitting every family") as tell:
+                    compute_families(self.results, tell)
+                with progress("Measuring quadrature") as tell:
+                    compute_quadrature(self.results, tell)
+            with progress("Drawing the figures") as tell:
+                paths = densities(self.output, self.results, lambda share, what: tell(0.1 * share, what))
+                return paths + figures(self.output, lambda share, what: tell(0.1 + 0.9 * share, what))
 
 
 Command: TypeAlias = Annotated[Demo, tyro.conf.subcommand("demo")] | Annotated[Figures, tyro.conf.subcommand("figures")]

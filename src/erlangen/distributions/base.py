@@ -160,7 +160,7 @@ class Conditional(nn.Module):
             zero: whether zero is accepted.
         """
         try:
-            sizes = torch.as_tensor(size, dtype=self.origin.dtype).expand(self.features)
+            sizes = torch.as_tensor(size, dtype=self.origin.dtype, device=self.origin.device).expand(self.features)
         except (RuntimeError, TypeError, ValueError):
             sizes = torch.tensor([math.nan])
         if not bool((sizes.isfinite() & ((sizes > 0) | zero & (sizes == 0))).all()):
@@ -201,7 +201,9 @@ def _bounds(bounds: Tensor | Sequence[Any], features: int) -> Tensor:
     """Checked bounds, `(2, d)`."""
     accepted = f"low < high, finite, for each of {features} features: (2, {features}), or a pair of numbers"
     try:
-        low, high = (torch.as_tensor(end, dtype=torch.float64).detach() for end in bounds)
+        # Where parameters are made: the transform that has these bounds may be on a device already.
+        place = torch.get_default_device()
+        low, high = (torch.as_tensor(end, dtype=torch.float64, device=place).detach() for end in bounds)
         rows = torch.stack((low.expand(features), high.expand(features)))
     except (RuntimeError, TypeError, ValueError):
         raise ValueError(f"bounds: received {describe(bounds)}; accepted is {accepted}") from None

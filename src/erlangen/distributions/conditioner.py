@@ -48,11 +48,13 @@ class Conditioners(nn.Module):
         share = self.project.weight.new_full((batch, self.project.out_features), 1 - self.dropout)
         return torch.bernoulli(share) / (1 - self.dropout)
 
-    def layers(self, h: Tensor, kept: Tensor | None) -> list[Conditioner]:
-        """The conditioners, first to last, given the features of m inputs `(m, context)`."""
+    def layers(self, h: Tensor, kept: Tensor | None, copies: int = 1) -> list[Conditioner]:
+        """The conditioners, first to last, given the features of m inputs `(m, context)`; for copies of all inputs."""
         depth = len(self.reads)
-        seen = torch.addmm(self.project.bias[:, None], self.project.weight, h.t())
-        keeps = [None] * depth if kept is None else kept.t().unflatten(0, (depth, self.width)).unbind()
+        seen = torch.addmm(self.project.bias[:, None], self.project.weight, h.t()).repeat(1, copies)
+        keeps = [None] * depth
+        if kept is not None:
+            keeps = kept.t().repeat(1, copies).unflatten(0, (depth, self.width)).unbind()
         firsts = [None] * depth if self.first is None else (self.first * self.reads[:, None]).unbind()
         lasts, biases = (self.last * self.writes[..., None]).unbind(), (self.bias * self.writes).unbind()
         parts = zip(seen.unflatten(0, (depth, self.width)).unbind(), keeps, firsts, lasts, biases, strict=True)

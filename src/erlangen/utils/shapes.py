@@ -57,9 +57,10 @@ def check_positive(name: str, x: object) -> float:
 
 
 def check_numbers(name: str, x: object, accepted: str) -> Tensor:
-    """Returns numbers as a tensor of the default type, without a graph; a `ValueError` when they are none."""
+    """Returns numbers as a tensor of default type and device, without a graph; a `ValueError` when they are none."""
     try:
-        return torch.as_tensor(x, dtype=torch.get_default_dtype()).detach().clone()
+        numbers = torch.as_tensor(x, dtype=torch.get_default_dtype(), device=torch.get_default_device())
+        return numbers.detach().clone()
     except (RuntimeError, TypeError, ValueError):
         raise ValueError(f"{name}: received {describe(x)}; accepted is {accepted}") from None
 

@@ -1,0 +1,99 @@
+"""When training goes wrong: a sentence, once, that says what happened and what to try."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..utils.shapes import check_count, check_positive
+
+__all__ = ["Alarm", "Diverged", "Watch"]
+
+FALLEN = (
+    "the entropy has fallen to {value:.3g} nats by step {step} (it began at {start:.3g}): the distribution has "
+    "collapsed to almost one transformation. Try a greater weight of the entropy (or a controller that holds it at "
+    "a target), a smaller learning rate of the conditional, or a burn-in of the classifier."
+)
+PINNED = (
+    "{value:.0%} of the sampled coordinates lie at their bounds by step {step}: the distribution is pinned to the edge "
+    "of its range. Try wider bounds, a smaller weight of the entropy or the width, or a smaller learning rate."
+)
+DIVERGED = (
+    "the loss is {value} at step {step} (it was last seen finite at step {good}), and training has stopped. "
+    "{kept} Try a smaller learning rate, a warm-up, gradient clipping (clip), or precision 32-true."
+)
+
+
+class Diverged(RuntimeError):
+    """The loss or a weight is no longer finite. `history` has what was logged."""
+
+    def __init__(self, step: int, value: float, good: int, checkpoint: Path | None, history: Any = None) -> None:
+        kept = f"The last good checkpoint is kept: {checkpoint}." if checkpoint else "There is no checkpoint."
+        super().__init__(DIVERGED.format(step=step, value=value, good=good, kept=kept))
+        self.step, self.checkpoint, self.history = step, checkpoint, history
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """When the distribution counts as collapsed. It is looked at whenever a row is logged.
+
+    Attributes:
+        entropy: the name of the entropy among the objective's scalars.
+        drop: how many nats below its first value count as nothing.
+        floor: an entropy that counts as nothing however it began; none if None.
+        edge: the name of the share of sampled coordinates that lie at their bounds.
+        pinned: the share that is too great.
+        rows: for how many rows in turn it must be so.
+    """
+
+    entropy: str = "entropy"
+    drop: float = 5.0
+    floor: float | None = None
+    edge: str = "edge"
+    pinned: float = 0.9
+    rows: int = 3
+
+    def __post_init__(self) -> None:
+        check_positive("drop", self.drop)
+        check_positive("pinned", self.pinned)
+        check_count("rows", self.rows)
+
+
+@dataclass
+class Watch:
+    """What the alarm has seen so far, and whether it has spoken."""
+
+    alarm: Alarm
+    start: float | None = None
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def look(self, step: int, values: Mapping[str, float]) -> list[str]:
+        """The sentences that are due, each once in a run."""
+        found = []
+        entropy, edge = (values.get(name, math.nan) for name in (self.alarm.entropy, self.alarm.edge))
+        if self.start is None and math.isfinite(entropy):
+            self.start = entropy
+        start = math.nan if self.start is None else self.start
+        floor = -math.inf if self.alarm.floor is None else self.alarm.floor
+        if self._due("entropy", entropy <= floor or entropy <= start - self.alarm.drop):
+            found.append(FALLEN.format(value=entropy, step=step, start=start))
+        if self._due("edge", edge >= self.alarm.pinned):
+            found.append(PINNED.format(value=edge, step=step))
+        return found
+
+    def _due(self, name: str, bad: bool) -> bool:
+        count = self.counts.get(name, 0)
+        if count < self.alarm.rows:  # it stays there: once is enough
+            self.counts[name] = count + 1 if bad else 0
+        return count < self.counts.get(name, 0) == self.alarm.rows
+
+    def state_dict(self) -> dict[str, Any]:
+        """What was seen."""
+        return {"start": self.start, "counts": dict(self.counts)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from what was seen."""
+        self.start, self.counts = state["start"], dict(state["counts"])

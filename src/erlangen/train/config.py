@@ -1,0 +1,156 @@
+"""How a run is trained, and with what."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, get_args
+
+import torch
+from torch import nn
+
+from ..utils.shapes import check_count, check_positive, describe
+from .alarm import Alarm
+from .schedule import Constant, Schedule
+
+__all__ = ["Config", "Optimiser", "Precision"]
+
+Precision = Literal["32-true", "bf16-mixed", "64-true"]
+
+
+@dataclass(frozen=True)
+class Optimiser:
+    """An optimiser of one group of parameters, with its schedule.
+
+    Attributes:
+        name: "adam", "adamw" or "sgd".
+        lr: the learning rate, which the schedule multiplies.
+        weight_decay: as the optimiser understands it: decoupled for "adamw", an L2 penalty for the others.
+        momentum: of "sgd".
+        nesterov: whether that momentum is Nesterov's.
+        betas: of "adam" and "adamw".
+        clip: the greatest norm of the group's gradient; no limit if None.
+        schedule: what multiplies the learning rate, step by step.
+    """
+
+    name: Literal["adam", "adamw", "sgd"] = "adam"
+    lr: float = 1e-3
+    weight_decay: float = 0.0
+    momentum: float = 0.0
+    nesterov: bool = False
+    betas: tuple[float, float] = (0.9, 0.999)
+    clip: float | None = None
+    schedule: Schedule = field(default_factory=Constant)
+
+    def __post_init__(self) -> None:
+        _check_choice("name", self.name, ("adam", "adamw", "sgd"))
+        check_positive("lr", self.lr)
+        _check_range("weight_decay", self.weight_decay, math.inf)
+        _check_range("momentum", self.momentum, 1)
+        for beta in self.betas:
+            _check_range("betas", beta, 1)
+        if self.momentum and self.name != "sgd":
+            raise ValueError(f"momentum: received {self.momentum} for {self.name}, which has betas; accepted is 0")
+        if self.nesterov and not self.momentum:
+            raise ValueError("nesterov: received True without momentum; accepted is True with a momentum > 0")
+        if self.clip is not None:
+            check_positive("clip", self.clip)
+
+    def build(self, parameters: list[nn.Parameter], device: torch.device) -> torch.optim.Optimizer:
+        """The optimiser of torch; on CUDA in one kernel."""
+        kind = {"lr": self.lr, "weight_decay": self.weight_decay, "fused": True if device.type == "cuda" else None}
+        if self.name == "sgd":
+            return torch.optim.SGD(parameters, momentum=self.momentum, nesterov=self.nesterov, **kind)
+        return {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[self.name](parameters, betas=self.betas, **kind)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """How a run is trained.
+
+    Attributes:
+        epochs: how long; either this or `steps`.
+        steps: how long, in optimiser steps.
+        optimiser: that of every group of parameters without one in `groups`.
+        groups: optimisers by the names in `Objective.parameter_groups`.
+        seed: of the noise. The noise of a step is a function of the seed and the step.
+        precision: "32-true" leaves parameters as they are, "bf16-mixed" computes in bfloat16 where that is safe,
+            "64-true" converts everything to float64.
+        compile: whether the objective's forward is compiled.
+        accelerator: "auto", "cpu", "cuda", or what else Fabric accepts.
+        devices: how many, on each machine; each has a process of its own.
+        num_nodes: how many machines.
+        strategy: Fabric's; "auto" is DDP when there are several processes. An objective without a `burn_in` of which
+            some parameters are idle in some steps needs "ddp_find_unused_parameters_true".
+        folder: where `log.jsonl` and `checkpoint/` go; nothing is written if None.
+        resume: whether to go on from the last good checkpoint in the folder, if there is one. Otherwise a folder that
+            holds a run is refused.
+        checkpoint_every: how many steps lie between checkpoints; only seconds count if None.
+        checkpoint_seconds: a checkpoint is written when so many seconds have passed, as seen when a row is logged.
+        keep: how many checkpoints are kept.
+        log_every: how many steps a row of the log averages.
+        validate_every: how many steps lie between validations; an epoch if None.
+        patience: stop after so many validations without improvement, and return to the best weights; never if None.
+        monitor: the number that `patience` and `History.best` watch.
+        greater_is_better: whether more of it is better, as for an accuracy.
+        alarm: when training says that the distribution has collapsed.
+        progress: whether a bar is shown; if None, when standard error is a terminal.
+    """
+
+    epochs: int | None = None
+    steps: int | None = None
+    optimiser: Optimiser = field(default_factory=Optimiser)
+    groups: Mapping[str, Optimiser] = field(default_factory=dict)
+    seed: int = 0
+    precision: Precision = "32-true"
+    compile: bool = False
+    accelerator: str = "auto"
+    devices: int = 1
+    num_nodes: int = 1
+    strategy: str = "auto"
+    folder: Path | None = None
+    resume: bool = False
+    checkpoint_every: int | None = None
+    checkpoint_seconds: float = 300.0
+    keep: int = 2
+    log_every: int = 50
+    validate_every: int | None = None
+    patience: int | None = None
+    monitor: str = "loss"
+    greater_is_better: bool = False
+    alarm: Alarm = field(default_factory=Alarm)
+    progress: bool | None = None
+
+    def __post_init__(self) -> None:
+        if (self.epochs is None) == (self.steps is None):
+            raise ValueError(f"epochs, steps: received {self.epochs} and {self.steps}; accepted is one of them")
+        for name in ("devices", "num_nodes", "keep", "log_every"):
+            check_count(name, getattr(self, name))
+        for name in ("epochs", "steps", "checkpoint_every", "validate_every", "patience"):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name))
+        check_positive("checkpoint_seconds", self.checkpoint_seconds)
+        _check_choice("precision", self.precision, get_args(Precision))
+        if not isinstance(self.seed, int) or not 0 <= self.seed < 2**32:
+            raise ValueError(f"seed: received {self.seed!r}; accepted is an integer from 0 to 2**32 - 1")
+        for name, value in {"optimiser": self.optimiser, **self.groups}.items():
+            if not isinstance(value, Optimiser):
+                raise ValueError(f"groups[{name!r}]: received {describe(value)}; accepted is an Optimiser")
+        if self.resume and self.folder is None:
+            raise ValueError("resume: received True without a folder; accepted is True with the folder of a run")
+
+    def length(self, per_epoch: int) -> int:
+        """The number of steps of the run."""
+        return self.steps if self.steps is not None else (self.epochs or 0) * per_epoch
+
+
+def _check_choice(name: str, x: object, accepted: tuple[str, ...]) -> None:
+    if x not in accepted:
+        raise ValueError(f"{name}: received {x!r}; accepted is one of {', '.join(accepted)}")
+
+
+def _check_range(name: str, x: float, end: float) -> None:
+    if not 0 <= x < end:
+        raise ValueError(f"{name}: received {x!r}; accepted is a number, 0 <= {name} < {end}")

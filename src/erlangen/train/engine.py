@@ -1,0 +1,126 @@
+"""One step, on one process or several: what needs Lightning Fabric."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from ..objectives import Objective
+from .config import Config, Optimiser
+from .noise import GlobalNoise, Share, seed_noise
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+__all__ = ["Engine", "launch"]
+
+WHOLE = {"SingleDeviceStrategy", "DDPStrategy"}  # each process has all weights, as checkpoints need
+
+
+def launch(objective: Objective, config: Config) -> Fabric:
+    """Starts the processes. In each of them the script runs up to here, and joins the others."""
+    from lightning_fabric import Fabric
+
+    strategy = config.strategy
+    if strategy == "auto" and config.devices * config.num_nodes > 1:
+        # A burn-in leaves parameters idle, which DDP has to be told.
+        strategy = "ddp_find_unused_parameters_true" if getattr(objective, "burn_in", 0) else "ddp"
+    places: Any = {"accelerator": config.accelerator, "devices": config.devices, "num_nodes": config.num_nodes}
+    with _silent("lightning_fabric"):  # which announces itself on standard error
+        fabric = Fabric(strategy=strategy, precision=config.precision, **places)
+        fabric.launch()
+    return fabric
+
+
+class Engine:
+    """An objective, its optimisers, and the processes that train it.
+
+    Args:
+        objective: what is trained.
+        config: how.
+        fabric: where.
+    """
+
+    def __init__(self, objective: Objective, config: Config, fabric: Fabric) -> None:
+        if type(fabric.strategy).__name__ not in WHOLE:
+            got = type(fabric.strategy).__name__
+            raise ValueError(f"strategy: received {got}; accepted is one device, or DDP")
+        self.fabric, self.objective, self.seed = fabric, objective, config.seed
+        self.settings = _settings(objective, config)
+        objective.to(fabric.device)
+        groups = objective.parameter_groups()
+        optimisers = [s.build(list(groups[name]), fabric.device) for name, s in self.settings.items()]
+        forward: Any = torch.compile(objective) if config.compile else objective
+        self.compiled = config.compile
+        self.module, *wrapped = fabric.setup(forward, *optimisers)
+        self.optimisers: dict[str, Any] = dict(zip(self.settings, wrapped, strict=True))
+
+    def share(self, batch: Sequence[Tensor]) -> Share:
+        """This process's part of a global batch."""
+        return Share.of(len(batch[0]), self.fabric.global_rank, self.fabric.world_size)
+
+    def losses(self, batch: Sequence[Tensor], *place: int) -> dict[str, Tensor]:
+        """The objective on this process's rows, with the noise of a place in the run."""
+        share = self.share(batch)
+        alone = self.fabric.world_size == 1
+        # Compiled code draws in its own way: then each process has noise of its own.
+        rank = (self.fabric.global_rank,) if self.compiled and not alone else ()
+        seed_noise(self.seed, *place, *rank, device=self.fabric.device)
+        with nullcontext() if alone or self.compiled else GlobalNoise(share):
+            losses = self.module(batch if alone else share.cut(batch))
+        if "loss" not in losses:
+            raise ValueError(f"objective: received the losses {sorted(losses)}; accepted is one of them named 'loss'")
+        return losses
+
+    def step(self, batch: Sequence[Tensor], step: int, factors: dict[str, float]) -> dict[str, Tensor]:
+        """Takes a step and returns its losses, on the device."""
+        losses, weight = self.losses(batch, 0, step), self.share(batch).weight
+        self.fabric.backward(losses["loss"] if weight == 1 else losses["loss"] * weight)
+        for name, optimiser in self.optimisers.items():
+            settings = self.settings[name]
+            for group in optimiser.param_groups:
+                group["lr"] = settings.lr * factors[name]
+            if settings.clip is not None:
+                self.fabric.clip_gradients(self.module, optimiser, max_norm=settings.clip, error_if_nonfinite=False)
+            optimiser.step()
+        self.objective.zero_grad(set_to_none=True)
+        return losses
+
+    def mean(self, x: Tensor) -> Tensor:
+        """The mean over processes."""
+        return x if self.fabric.world_size == 1 else self.fabric.all_reduce(x, reduce_op="mean")  # pyright: ignore[reportReturnType]
+
+    def finite(self) -> bool:
+        """Whether all weights are; waits for the device."""
+        return all(bool(p.isfinite().all()) for p in self.objective.parameters())
+
+
+def _settings(objective: Objective, config: Config) -> dict[str, Optimiser]:
+    groups = objective.parameter_groups()
+    if unknown := sorted(set(config.groups) - set(groups)):
+        raise ValueError(f"groups: received optimisers for {unknown}; accepted are the names {sorted(groups)}")
+    seen: set[nn.Parameter] = set()
+    for name, parameters in groups.items():
+        if not parameters or seen & set(parameters):
+            why = "no parameters" if not parameters else "a parameter that is in another group as well"
+            raise ValueError(f"objective: received {why} in the group {name!r}; accepted are groups of their own")
+        seen |= set(parameters)
+    if not groups:
+        raise ValueError("objective: received one without parameter groups; accepted is one with something to train")
+    return {name: config.groups.get(name, config.optimiser) for name in groups}
+
+
+@contextmanager
+def _silent(name: str) -> Iterator[None]:
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

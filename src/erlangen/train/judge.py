@@ -1,0 +1,50 @@
+"""The best row so far, and when to stop waiting for a better one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .config import Config
+
+__all__ = ["Judge"]
+
+
+class Judge:
+    """Keeps the best row and, where an early stop is asked for, the weights of that time.
+
+    Args:
+        config: what is watched, and for how long.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self.name, self.patience = config.monitor, config.patience
+        self.sign = -1 if config.greater_is_better else 1
+        self.row: dict[str, Any] | None = None
+        self.waited = 0
+        self.weights: dict[str, Tensor] | None = None
+
+    def look(self, row: dict[str, Any], objective: nn.Module) -> bool:
+        """Whether it is time to stop."""
+        if self.name not in row:
+            raise ValueError(f"monitor: received {self.name!r}; accepted is one of {sorted(row)}")
+        better = self.row is None or self.sign * row[self.name] < self.sign * self.row[self.name]
+        self.row = row if better else self.row
+        if self.patience is None:
+            return False
+        self.waited = 0 if better else self.waited + 1
+        if better:
+            self.weights = {name: value.detach().clone() for name, value in objective.state_dict().items()}
+        return self.waited >= self.patience
+
+    def state_dict(self) -> dict[str, Any]:
+        """What was seen; the weights are kept apart."""
+        return {"row": self.row, "waited": self.waited}
+
+    def load_state_dict(self, state: Mapping[str, Any], weights: Mapping[str, Tensor], device: torch.device) -> None:
+        """Goes on from what was seen."""
+        self.row, self.waited = state["row"], state["waited"]
+        self.weights = {name: value.to(device) for name, value in weights.items()} or None

@@ -1,0 +1,75 @@
+"""Batches on the device, in an order that is a function of the seed and the epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from ..data.batches import order
+from ..utils.shapes import check_count, check_tensor
+
+__all__ = ["Loader", "TensorLoader"]
+
+SHARE = 0.5  # of a device's free memory that a data set may take
+
+
+class Loader(Protocol):
+    """What `fit` reads. With several processes each reads the whole global batch, and takes its own rows of it."""
+
+    def __len__(self) -> int:
+        """The number of batches in an epoch."""
+        ...
+
+    def epoch(self, number: int, device: torch.device, start: int = 0) -> Iterator[Sequence[Tensor]]:
+        """The batches of an epoch on the device, from `start` on; the same ones at every call with the same number."""
+        ...
+
+
+class TensorLoader:
+    """A data set of tensors: whole on the device when it takes at most half of the free memory, else streamed to it.
+
+    Args:
+        *tensors: inputs, labels, whatever a batch has; their first dimensions agree.
+        batch_size: the rows of a batch; of all processes together.
+        seed: of the order.
+        shuffle: whether each epoch has an order of its own.
+        drop_last: whether the rows that do not fill a batch are left out.
+    """
+
+    def __init__(
+        self, *tensors: Tensor, batch_size: int, seed: int = 0, shuffle: bool = True, drop_last: bool = False
+    ) -> None:
+        if not tensors:
+            raise ValueError("tensors: received none; accepted is at least one")
+        for i, tensor in enumerate(tensors):
+            n = len(check_tensor("tensors[0]", tensors[0], "a tensor with rows", tensors[0].ndim > 0))
+            check_tensor(f"tensors[{i}]", tensor, f"a tensor with {n} rows", tensor.ndim > 0 and len(tensor) == n)
+        self.tensors, self.seed, self.shuffle = tensors, seed, shuffle
+        rows, self.batch_size = len(tensors[0]), check_count("batch_size", batch_size)
+        self.rows = rows // batch_size * batch_size if drop_last else rows
+        if not self.rows:
+            raise ValueError(f"tensors: received {rows} rows; accepted is at least {batch_size if drop_last else 1}")
+
+    def __len__(self) -> int:
+        return -(-self.rows // self.batch_size)
+
+    def epoch(self, number: int, device: torch.device, start: int = 0) -> Iterator[tuple[Tensor, ...]]:
+        """The batches of an epoch, from `start` on, in the order of `data.batches`."""
+        self._settle(device)
+        home, n = self.tensors[0].device, len(self.tensors[0])
+        index = order(n, seed=self.seed, epoch=number) if self.shuffle else torch.arange(n)
+        for rows in index[start * self.batch_size : self.rows].to(home).split(self.batch_size):
+            batch = [tensor.index_select(0, rows) for tensor in self.tensors]
+            if home != device and device.type == "cuda":
+                batch = [tensor.pin_memory() for tensor in batch]  # only pinned memory is copied without waiting
+            yield tuple(tensor.to(device, non_blocking=True) for tensor in batch)
+
+    def _settle(self, device: torch.device) -> None:
+        if device.type == "cuda" and any(tensor.device != device for tensor in self.tensors):
+            size = sum(tensor.numel() * tensor.element_size() for tensor in self.tensors)
+            if size > SHARE * torch.cuda.mem_get_info(device)[0]:
+                return
+        self.tensors = tuple(tensor.to(device) for tensor in self.tensors)

@@ -1,0 +1,93 @@
+r"""What the learning rate is multiplied with, step by step.
+
+A schedule is a function of the step alone, so a resumed run needs nothing of it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ..utils.shapes import check_count, check_positive
+
+__all__ = ["Constant", "Cosine", "Schedule", "StepDecay", "WarmupCosine"]
+
+
+@dataclass(frozen=True)
+class Constant:
+    """The same rate always."""
+
+    def __call__(self, step: int, steps: int, per_epoch: int) -> float:
+        """The factor of a step, which counts from 0, of a run of so many steps, so many of them to an epoch."""
+        return 1.0
+
+
+@dataclass(frozen=True)
+class StepDecay:
+    """Multiplied by a factor every so many epochs.
+
+    Examples:
+        >>> [StepDecay(every=2, factor=0.1)(step, 60, 10) for step in (0, 19, 20)]
+        [1.0, 1.0, 0.1]
+    """
+
+    every: int = 10
+    factor: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_count("every", self.every)
+        check_positive("factor", self.factor)
+
+    def __call__(self, step: int, steps: int, per_epoch: int) -> float:
+        """The factor of a step."""
+        return self.factor ** (step // (self.every * per_epoch))
+
+
+@dataclass(frozen=True)
+class Cosine:
+    r"""Half a cosine, $r + (1 - r)(1 + \cos \pi t) / 2$ with t the share of the run that is done.
+
+    Attributes:
+        final: r, the factor at the end.
+    """
+
+    final: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_share("final", self.final)
+
+    def __call__(self, step: int, steps: int, per_epoch: int) -> float:
+        """The factor of a step."""
+        return self.final + (1 - self.final) * (1 + math.cos(math.pi * step / max(steps, 1))) / 2
+
+
+@dataclass(frozen=True)
+class WarmupCosine:
+    """A straight line up, then half a cosine down.
+
+    Attributes:
+        warmup: the number of steps of the line, the last of which has the full rate.
+        final: the factor at the end.
+    """
+
+    warmup: int = 100
+    final: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_count("warmup", self.warmup)
+        _check_share("final", self.final)
+
+    def __call__(self, step: int, steps: int, per_epoch: int) -> float:
+        """The factor of a step."""
+        if step < self.warmup:
+            return (step + 1) / self.warmup
+        return Cosine(self.final)(step - self.warmup, steps - self.warmup, per_epoch)
+
+
+Schedule: TypeAlias = Constant | StepDecay | Cosine | WarmupCosine
+
+
+def _check_share(name: str, x: float) -> None:
+    if not 0 <= x <= 1:
+        raise ValueError(f"{name}: received {x!r}; accepted is a share, 0 <= {name} <= 1")

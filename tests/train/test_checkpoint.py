@@ -1,0 +1,213 @@
+import errno
+import logging
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from erlangen.train import Checkpoints, Config, Optimiser, Unreadable, checkpoint, fit
+from erlangen.utils.io import read_jsonl
+
+from .tiny import data, tiny
+
+
+def config(folder, steps=12, **fields):
+    fields = {
+        "checkpoint_every": 3,
+        "log_every": 2,
+        "accelerator": "cpu",
+        "optimiser": Optimiser("adam", 0.01),
+        **fields,
+    }
+    return Config(steps=steps, folder=folder, **fields)
+
+
+def weights(objective):
+    return torch.cat([p.detach().flatten() for p in objective.parameters()])
+
+
+def alone():
+    objective = tiny()
+    fit(objective, data(), config(None))
+    return weights(objective)
+
+
+def names(folder):
+    return sorted(path.name for path in (folder / "checkpoint").iterdir())
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def test_weights_are_safetensors_and_the_rest_needs_no_pickle(tmp_path):
+    objective = tiny()
+    history = fit(objective, data(), config(tmp_path))
+    assert names(tmp_path) == ["00000009", "00000012"]
+    stored = load_file(history.checkpoint / "weights.safetensors")
+    assert all(torch.equal(stored[name], value) for name, value in objective.state_dict().items())
+    state = torch.load(history.checkpoint / "state.pt", weights_only=True)
+    assert state["step"] == 12
+    assert set(state["optimisers"]) == {"net", "scale"}
+
+
+def test_a_folder_that_holds_a_run_is_refused(tmp_path):
+    fit(tiny(), data(), config(tmp_path))
+    before = (tmp_path / "log.jsonl").read_bytes()
+    with pytest.raises(FileExistsError, match=f"^folder: {tmp_path} holds a run already; give resume=True"):
+        fit(tiny(), data(), config(tmp_path))
+    assert (tmp_path / "log.jsonl").read_bytes() == before
+
+
+class Killed(BaseException):
+    pass
+
+
+def killed(folder, at, **fields):
+    def die(step, _):
+        if step == at:
+            raise Killed
+
+    with pytest.raises(Killed):
+        fit(tiny(), data(), config(folder, **fields), on_step=die)
+
+
+@pytest.mark.parametrize("at", [1, 5, 6, 11])
+def test_a_resumed_run_is_the_same_run(tmp_path, at):
+    killed(tmp_path, at)
+    objective = tiny()
+    history = fit(objective, data(), config(tmp_path, resume=True))
+    assert torch.equal(weights(objective), alone())
+    assert history.column("step") == [2, 4, 6, 8, 10, 12]
+    assert read_jsonl(tmp_path / "log.jsonl") == history.rows
+
+
+def test_a_finished_run_is_finished_and_can_be_made_longer(tmp_path):
+    fit(tiny(), data(), config(tmp_path, steps=5))
+    objective = tiny()
+    steps = []
+    history = fit(objective, data(), config(tmp_path, steps=5, resume=True), on_step=lambda *_: steps.append(1))
+    assert (history.stopped, steps, history.column("step")) == ("finished", [], [2, 4, 5])
+    fit(objective, data(), config(tmp_path, steps=12, resume=True))
+    assert torch.equal(weights(objective), alone())
+
+
+def test_another_config_is_refused(tmp_path):
+    fit(tiny(), data(), config(tmp_path))
+    with pytest.raises(ValueError, match=r"^seed: received 1; the run in .*00000012 was started with 0"):
+        fit(tiny(), data(), config(tmp_path, resume=True, seed=1))
+    with pytest.raises(ValueError, match=r"^groups\['scale'\]: received"):
+        fit(tiny(), data(), config(tmp_path, resume=True, groups={"scale": Optimiser("sgd")}))
+    with pytest.raises(ValueError, match=r"^len\(loader\): received 6; .* 3"):
+        fit(tiny(), data(batch_size=4), config(tmp_path, resume=True))
+
+
+@pytest.mark.parametrize("file", ["weights.safetensors", "state.pt"])
+def test_a_checkpoint_cut_in_half_is_left_for_the_one_before(tmp_path, file, caplog):
+    killed(tmp_path, 11)
+    assert names(tmp_path) == ["00000006", "00000009"]
+    cut(tmp_path / "checkpoint" / "00000009" / file)
+    objective = tiny()
+    with caplog.at_level(logging.WARNING, "erlangen.train"):
+        fit(objective, data(), config(tmp_path, resume=True))
+    assert len(caplog.messages) == 1
+    assert "00000009" in caplog.messages[0]
+    assert "damaged; going on from" in caplog.messages[0]
+    assert torch.equal(weights(objective), alone())
+
+
+def test_a_missing_file_is_damage_too(tmp_path):
+    killed(tmp_path, 11)
+    (tmp_path / "checkpoint" / "00000009" / "weights.safetensors").unlink()
+    objective = tiny()
+    fit(objective, data(), config(tmp_path, resume=True))
+    assert torch.equal(weights(objective), alone())
+
+
+def test_when_all_are_damaged_nothing_is_overwritten(tmp_path):
+    killed(tmp_path, 11)
+    for path in (tmp_path / "checkpoint").iterdir():
+        cut(path / "state.pt")
+    log = (tmp_path / "log.jsonl").read_bytes()
+    with pytest.raises(Unreadable, match=r"no checkpoint can be read: .*00000009.*00000006.* another folder"):
+        fit(tiny(), data(), config(tmp_path, resume=True))
+    assert names(tmp_path) == ["00000006", "00000009"]
+    assert (tmp_path / "log.jsonl").read_bytes() == log
+
+
+def full(times, monkeypatch):
+    """The disk takes half a file and is full, so many times."""
+    write, left = checkpoint._write, [times]
+
+    def attempt(path, content):
+        if left[0] and path.name == "state.pt":
+            left[0] -= 1
+            write(path, content[: len(content) // 2])
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(path, content)
+
+    monkeypatch.setattr(checkpoint, "_write", attempt)
+
+
+def test_a_full_disk_is_said_and_tried_again(tmp_path, monkeypatch, caplog):
+    full(2, monkeypatch)
+    objective = tiny()
+    with caplog.at_level(logging.WARNING, "erlangen.train"):
+        fit(objective, data(), config(tmp_path))
+    assert len(caplog.messages) == 2
+    assert "the checkpoint of step 3" in caplog.messages[0]
+    assert "No space left on device. Make room on the disk. The last good one is none." in caplog.messages[0]
+    assert names(tmp_path) == ["00000009", "00000012"]
+    assert torch.equal(weights(objective), alone())
+
+
+def test_a_disk_that_stays_full_loses_nothing(tmp_path, monkeypatch):
+    killed(tmp_path, 7)
+    full(100, monkeypatch)
+    objective = tiny()
+    with pytest.raises(
+        OSError, match=r"step 12 in .* cannot be written: No space left.*last good one is .*00000006"
+    ) as e:
+        fit(objective, data(), config(tmp_path, resume=True))
+    assert e.value.errno == errno.ENOSPC
+    assert torch.equal(weights(objective), alone())
+    assert names(tmp_path) == ["00000003", "00000006"]
+
+
+def test_a_full_disk_delays_the_log(tmp_path, monkeypatch, caplog):
+    from erlangen.train import history
+
+    append, calls = history.append_jsonl, []
+
+    def attempt(path, row):
+        calls.append(row)
+        if len(calls) == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        append(path, row)
+
+    monkeypatch.setattr(history, "append_jsonl", attempt)
+    with caplog.at_level(logging.WARNING, "erlangen.train"):
+        rows = fit(tiny(), data(), config(tmp_path)).rows
+    assert [message[:7] for message in caplog.messages] == ["the log"]
+    assert read_jsonl(tmp_path / "log.jsonl") == rows
+    assert len(rows) == 6
+
+
+def test_what_a_killed_writer_left_is_removed(tmp_path):
+    kept = Checkpoints(tmp_path)
+    assert kept.read() is None
+    (tmp_path / ".abc.tmp").mkdir()
+    assert kept.read() is None
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_early_stop_survives_its_checkpoint(tmp_path):
+    fields = {"steps": 40, "validate_every": 1, "patience": 3, "optimiser": Optimiser("sgd", 0.4)}
+    objective, other = tiny(), tiny()
+    first = fit(objective, data(), config(tmp_path, **fields), validation=data(seed=5))
+    assert first.stopped == "patience"
+    again = fit(other, data(), config(tmp_path, resume=True, **fields), validation=data(seed=5))
+    assert again.stopped == "patience"
+    assert again.best == first.best
+    assert torch.equal(weights(other), weights(objective))

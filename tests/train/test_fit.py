@@ -1,0 +1,209 @@
+import logging
+import math
+
+import pytest
+import torch
+
+from erlangen.objectives import Objective
+from erlangen.train import Alarm, Config, Cosine, Diverged, Optimiser, StepDecay, TensorLoader, fit
+from erlangen.utils.io import read_jsonl
+
+from .tiny import data, tiny
+
+
+def config(**fields):
+    return Config(**{"accelerator": "cpu", **fields})
+
+
+class Line(Objective):
+    """The loss is w, so that its gradient is 1."""
+
+    def __init__(self, *losses):
+        super().__init__()
+        self.w, self.losses, self.count = torch.nn.Parameter(torch.zeros(())), losses, 0
+
+    def parameter_groups(self):
+        return {"w": [self.w]}
+
+    def forward(self, batch):
+        if not self.losses:
+            return {"loss": self.w}
+        self.count += self.training
+        value = self.losses[min(self.count, len(self.losses)) - 1]
+        return {"loss": self.w * 0 + value, "entropy": torch.tensor(value)}
+
+
+def one():
+    return TensorLoader(torch.zeros(1), batch_size=1)
+
+
+def test_it_learns_and_says_what_happened():
+    steps = []
+    history = fit(
+        tiny(),
+        data(),
+        config(epochs=40, optimiser=Optimiser("adam", 0.02), log_every=50),
+        validation=data(seed=7),
+        on_step=lambda step, losses: steps.append((step, losses["loss"].item())),
+    )
+    assert history.stopped == "finished"
+    assert [step for step, _ in steps] == list(range(1, 121))
+    rows = [row for row in history.rows if row["kind"] == "train"]
+    assert [(row["step"], row["epoch"]) for row in rows] == [(50, 16), (100, 33), (120, 39)]
+    assert rows[1]["loss"] == pytest.approx(sum(loss for _, loss in steps[50:100]) / 50)
+    assert set(rows[0]) == {
+        *("kind", "step", "epoch", "seconds", "loss", "error", "lr/net", "lr/scale", "rate"),
+    }
+    assert rows[0]["rate"] > 0
+    validation = history.column("loss", "validation")
+    assert len(validation) == 40
+    assert validation[-1] < validation[0] / 2
+    assert history.best["loss"] == min(validation)
+
+
+def test_the_log_is_the_history(tmp_path):
+    history = fit(tiny(), data(), config(steps=10, log_every=4, folder=tmp_path), validation=data())
+    assert read_jsonl(tmp_path / "log.jsonl") == history.rows
+    assert history.column("step") == [4, 8, 10]
+    assert history.column("step", "validation") == [3, 6, 9, 10]
+    assert history.checkpoint == tmp_path / "checkpoint" / "00000010"
+
+
+def test_without_a_folder_nothing_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    fit(tiny(), data(), config(steps=2, checkpoint_every=1))
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_rate_follows_the_schedule_of_its_group():
+    schedules = {"net": StepDecay(2, 0.5), "scale": Cosine()}
+    groups = {name: Optimiser("sgd", 0.1, schedule=schedule) for name, schedule in schedules.items()}
+    history = fit(tiny(), data(), config(steps=9, log_every=1, groups=groups))
+    for name, schedule in schedules.items():
+        assert history.column(f"lr/{name}") == [0.1 * schedule(step, 9, 3) for step in range(9)]
+
+
+def test_a_step_of_sgd_is_exact_and_clipped():
+    objective = Line()
+    fit(objective, one(), config(steps=4, optimiser=Optimiser("sgd", 0.5)))
+    assert objective.w.item() == -2
+    objective = Line()
+    fit(objective, one(), config(steps=4, optimiser=Optimiser("sgd", 0.5, clip=0.25)))
+    assert objective.w.item() == pytest.approx(-0.5, rel=1e-5)  # torch divides by the norm + 1e-6
+
+
+def test_clipping_is_per_group():
+    weights = []
+    for groups in ({}, {"scale": Optimiser("sgd", 0.1, clip=1e-9)}):
+        objective = tiny()
+        fit(objective, data(), config(steps=1, optimiser=Optimiser("sgd", 0.1), groups=groups))
+        weights.append(objective.state_dict())
+    free, held = weights
+    assert torch.equal(free["net.0.weight"], held["net.0.weight"])
+    assert (held["scale"] - 0.5).abs().max() < 1e-9 < (free["scale"] - 0.5).abs().max()
+
+
+def test_noise_depends_on_the_step_alone():
+    weights = []
+    for fields in ({"log_every": 3}, {"log_every": 1, "validate_every": 1}):
+        objective = tiny()
+        torch.manual_seed(len(weights))
+        validation = data() if "validate_every" in fields else None
+        fit(objective, data(), config(steps=9, **fields), validation=validation, on_step=lambda *_: torch.rand(3))
+        weights.append(torch.cat([p.flatten() for p in objective.parameters()]))
+    assert torch.equal(*weights)
+
+
+def test_global_generators_are_left_as_they_were():
+    torch.manual_seed(5)
+    expected = torch.rand(2)
+    torch.manual_seed(5)
+    fit(Line(), one(), config(steps=3))
+    assert torch.equal(torch.rand(2), expected)
+
+
+def test_patience_stops_early_and_returns_to_the_best_weights():
+    class Valley(Line):
+        def forward(self, batch):
+            return {"loss": self.w} if self.training else {"loss": (self.w + 3).square()}
+
+    objective = Valley()
+    history = fit(
+        objective,
+        one(),
+        config(steps=100, optimiser=Optimiser("sgd", 1.0), validate_every=1, patience=4),
+        validation=one(),
+    )
+    assert history.stopped == "patience"
+    assert (history.best["step"], history.best["loss"]) == (3, 0)
+    assert history.rows[-1]["step"] == 7
+    assert objective.w.item() == -3
+
+
+def test_more_can_be_better():
+    class Hill(Line):
+        def forward(self, batch):
+            return {"loss": self.w, "accuracy": 1 - (self.w + 2).square()}
+
+    watched = {"monitor": "accuracy", "greater_is_better": True}
+    settings = config(steps=9, optimiser=Optimiser("sgd", 1.0), validate_every=1, patience=2, **watched)
+    assert fit(Hill(), one(), settings, validation=one()).best["step"] == 2
+    with pytest.raises(ValueError, match=r"^monitor: received 'acc'"):
+        fit(Hill(), one(), config(steps=9, monitor="acc"))
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_good_checkpoint(tmp_path, bad):
+    losses = [1.0] * 7 + [bad] * 20
+    with pytest.raises(Diverged, match=r"at step 9 .*seen finite at step 6.*00000006.*smaller learning rate") as caught:
+        fit(Line(*losses), one(), config(steps=20, log_every=5, checkpoint_every=3, folder=tmp_path, keep=1))
+    assert caught.value.checkpoint == tmp_path / "checkpoint" / "00000006"
+    assert caught.value.checkpoint.is_dir()
+    assert caught.value.history.rows[-1]["step"] == 5
+
+
+def test_weights_that_are_not_finite_are_never_saved(tmp_path):
+    class Broken(Line):
+        def forward(self, batch):
+            self.count += 1
+            steep = (self.w * 0).sqrt()  # 0, with a gradient that is NaN
+            return {"loss": self.w + steep if self.count == 6 else self.w}
+
+    with pytest.raises(Diverged, match="00000004"):
+        fit(Broken(), one(), config(steps=20, log_every=100, checkpoint_every=2, folder=tmp_path))
+
+
+def test_the_alarm_rings_once(tmp_path, caplog):
+    losses = [3.0] * 2 + [-9.0] * 30
+    alarm = Alarm(drop=5, rows=2)
+    with caplog.at_level(logging.WARNING, "erlangen.train"):
+        history = fit(Line(*losses), one(), config(steps=20, log_every=1, alarm=alarm, folder=tmp_path))
+    assert len(caplog.records) == len(history.alarms) == 1
+    assert "the entropy has fallen to -9 nats by step 4" in history.alarms[0]
+    assert [row["step"] for row in read_jsonl(tmp_path / "log.jsonl") if row["kind"] == "alarm"] == [4]
+
+
+def test_precision_and_compilation():
+    objective = tiny().float()
+    x = torch.randn(16, 3, dtype=torch.float32)
+    loader = TensorLoader(x, x.sum(-1), batch_size=8)
+    fit(objective, loader, config(steps=2, precision="bf16-mixed"))
+    assert objective.scale.dtype == torch.float32
+    fit(objective, data(), config(steps=2, precision="64-true"))
+    assert objective.scale.dtype == torch.float64
+
+
+def test_compile_compiles_the_forward(monkeypatch):
+    compiled = []
+    monkeypatch.setattr(torch, "compile", lambda module: compiled.append(module) or module)
+    objective = tiny()
+    fit(objective, data(), config(steps=1, compile=True))
+    assert compiled == [objective]
+
+
+def test_a_bar_with_rate_and_time_left(capsys):
+    fit(tiny(), data(), config(steps=4, log_every=1, progress=True))
+    shown = capsys.readouterr().err
+    assert "training" in shown
+    fit(tiny(), data(), config(steps=4, log_every=1))
+    assert capsys.readouterr().err == ""
