@@ -152,3 +152,13 @@ def test_the_band():
 def test_bad_arguments(build, match):
     with pytest.raises(ValueError, match=match):
         build()
+
+
+def test_the_share_at_the_bounds_is_reported():
+    transform = Affine("angle", "tx", factored=True)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
+    objective = Augerino(Averaged(net, transform, GlobalUniform.over(transform, 1)))
+    low, high = transform.bounds
+    v = torch.stack((low, (low + high) / 2, high, high))[:, None]
+    assert objective.edge(v).item() == 3 / 4  # of the shifts; an angle on its circle has no bounds
+    assert 0 <= objective((X, Y))["edge"].item() <= 1

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from ..models import Averaged, Prediction
 from ..utils.shapes import check_tensor
 
-__all__ = ["AveragedObjective", "Objective"]
+__all__ = ["AveragedObjective", "Objective", "over_processes"]
 
 
 class Objective(nn.Module):
@@ -63,6 +63,7 @@ class AveragedObjective(Objective):
             return self.plain(x, y)
         prediction = self.averaged(x)
         losses = {"cross_entropy": self.cross_entropy(prediction, y), "accuracy": _accuracy(prediction.log_probs, y)}
+        losses["edge"] = self.edge(prediction.v)
         loss = losses["cross_entropy"]
         if self.original:
             losses["original"] = self.plain(x, y)["loss"]
@@ -87,6 +88,15 @@ class AveragedObjective(Objective):
         logits = self.averaged.classify(x.to(torch.get_default_dtype()) / 255 if x.dtype == torch.uint8 else x)
         return {"loss": F.cross_entropy(logits, y), "accuracy": _accuracy(logits, y)}
 
+    @torch.no_grad()
+    def edge(self, v: Tensor) -> Tensor:
+        """The share of the coordinates that lie at their bounds, within a thousandth of the range, `()`."""
+        low, high = self.averaged.transform.bounds
+        near = torch.minimum(v - low, high - v) < 1e-3 * (high - low)
+        line = [i for i, p in enumerate(self.averaged.transform.periodic) if not p]
+        return torch.stack([near[..., i] for i in line]).to(v.dtype).mean() if line else v.new_zeros(())
+
+    @torch.compiler.disable
     def _count(self) -> int:
         """The number of this step. The buffer is for checkpoints, its copy on the host for decisions without a wait."""
         if self._steps is None:
@@ -98,6 +108,15 @@ class AveragedObjective(Objective):
     def _load_from_state_dict(self, *args: object, **kwargs: object) -> None:
         super()._load_from_state_dict(*args, **kwargs)  # pyright: ignore[reportArgumentType]
         self._steps = None
+
+
+def over_processes(value: Tensor) -> Tensor:
+    """The mean of a number over all processes that train together, without a gradient, so that all decide alike."""
+    value = value.detach().clone()
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        torch.distributed.all_reduce(value)
+        value /= torch.distributed.get_world_size()
+    return value
 
 
 def _accuracy(scores: Tensor, y: Tensor) -> Tensor:

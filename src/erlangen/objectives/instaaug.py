@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ..models import Averaged, Prediction
 from ..utils.shapes import check_count, check_positive
-from .base import AveragedObjective
+from .base import AveragedObjective, over_processes
 
 __all__ = ["EntropyBand", "InstaAug"]
 
@@ -90,5 +90,5 @@ class InstaAug(AveragedObjective):
     def width(self, prediction: Prediction) -> tuple[Tensor, dict[str, Tensor]]:
         """Minus the weighted entropy, in closed form."""
         entropy = prediction.q.entropy().mean()
-        alpha = self.weight(entropy.detach())
+        alpha = self.weight(over_processes(entropy))
         return -alpha * entropy, {"entropy": entropy, "alpha": alpha}

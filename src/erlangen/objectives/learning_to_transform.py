@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ..distributions import EntropyController, FixedEntropyWeight
 from ..models import Averaged, Prediction
-from .base import AveragedObjective
+from .base import AveragedObjective, over_processes
 
 __all__ = ["LearningToTransform"]
 
@@ -36,5 +36,5 @@ class LearningToTransform(AveragedObjective):
     def width(self, prediction: Prediction) -> tuple[Tensor, dict[str, Tensor]]:
         """Minus the weighted entropy."""
         entropy = -(prediction.log_weights.exp() * prediction.log_q).sum(0).mean()
-        alpha = self.weight(entropy)
+        alpha = self.weight(over_processes(entropy))
         return -alpha * entropy, {"entropy": entropy, "alpha": alpha}
