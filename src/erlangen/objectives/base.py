@@ -96,7 +96,7 @@ class AveragedObjective(Objective):
         line = [i for i, p in enumerate(self.averaged.transform.periodic) if not p]
         return torch.stack([near[..., i] for i in line]).to(v.dtype).mean() if line else v.new_zeros(())
 
-    @torch.compiler.disable
+    @torch.compiler.disable(recursive=True)
     def _count(self) -> int:
         """The number of this step. The buffer is for checkpoints, its copy on the host for decisions without a wait."""
         if self._steps is None:
