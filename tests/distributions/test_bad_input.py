@@ -128,7 +128,7 @@ NAMED = [
     ("spread", lambda: Mixture(2, 3, spread=NAN)),
     ("spread", lambda: RealNVP(2, 3, spread=-1.0)),
     ("spread", lambda: SplineFlow(2, 3, spread=INF)),
-    ("spread", lambda: MeanFieldUniform(2, 3, spread=1.0)),
+    ("spread", lambda: MeanFieldUniform(2, 3, spread=1.0, bounds=(-1, 1))),
     ("spread", lambda: MeanFieldUniform(2, 3, spread=0.0)),
     ("spread", lambda: GlobalUniform(2, spread=-0.1)),
     ("width", lambda: GlobalUniform(2, width=[0.1, 0.0])),

@@ -9,7 +9,7 @@ Convention:
     * Families are defined in *standard coordinates*: the line for a linear coordinate, angles in $[-\pi, \pi)$ for a
       periodic one. Bounds map them to $(low, high)$, the line by tanh and the circle by scaling.
     * A conditional starts at `origin`, the coordinates of the identity, with the initial `spread`: a fraction of half
-      the range where there are bounds, the coordinate's own unit where there are none.
+      the range where there are bounds (near a bound, less), the coordinate's own unit where there are none.
     * `mean` and `mode` are exact or raise `NotImplementedError`; what is estimated from samples says so in its name.
 """
 
@@ -32,6 +32,9 @@ __all__ = ["Bounded", "Conditional", "Coordinates"]
 # How close to a bound a distribution may start, as a fraction of half the range: an identity that lies on the bound
 # (the whole frame, for a crop) is at infinity in standard coordinates.
 NEAREST = 0.96
+# How much wider a distribution may start in standard coordinates to be as wide as it should between bounds; more would
+# crowd it at a bound that is near.
+WIDER = 4.0
 
 
 class Coordinates(Protocol):
@@ -87,18 +90,19 @@ class Conditional(nn.Module):
         super().__init__()
         self.features = check_count("features", features)
         self.context = check_count("context", context)
+        if encoder is not None and not isinstance(encoder, nn.Module):
+            raise ValueError(f"encoder: received {describe(encoder)}; accepted is a module, or None")
         self.encoder = encoder
-        kinds = (False,) * features if periodic is None else periodic
-        self.periodic = tuple(bool(p) for p in kinds) if isinstance(kinds, Sequence | Tensor) else ()
-        if len(self.periodic) != features:
-            raise ValueError(f"periodic: received {periodic!r}; accepted is one value for each of {features} features")
-        self.register_buffer("bounds", None if bounds is None else _bounds(bounds, features), persistent=False)
-        self.register_buffer("origin", _origin(origin, features, self.bounds), persistent=False)
+        self.periodic = (False,) * features if periodic is None else _kinds(periodic, features)
+        self.register_buffer("bounds", None if bounds is None else _bounds(bounds, features))
+        self.register_buffer("origin", _origin(origin, features, self.bounds))
         self._once = Once()
 
     @classmethod
     def over(cls, transform: Coordinates, context: int, **kwargs: Any) -> Self:
         """A conditional over the coordinates of a transform, within its bounds and starting at its identity."""
+        if not isinstance(getattr(transform, "support", None), Constraint):
+            raise ValueError(f"transform: received {describe(transform)}; accepted is a transform")
         if transform.support.is_discrete:
             raise ValueError(
                 f"transform: received {transform!r}; accepted is one without discrete coordinates "
@@ -106,6 +110,13 @@ class Conditional(nn.Module):
             )
         given = {"periodic": transform.periodic, "bounds": transform.bounds, "origin": transform.origin}
         return cls(transform.features, context, **given | kwargs)
+
+    def extra_repr(self) -> str:
+        """What it is over."""
+        words = [f"features={self.features}", f"context={self.context}"]
+        words += [f"periodic={self.periodic}"] if any(self.periodic) else []
+        words += [] if self.bounds is None else [f"low={self.bounds[0].tolist()}", f"high={self.bounds[1].tolist()}"]
+        return ", ".join(words)
 
     def density(self, h: Tensor) -> Density:
         """The distribution in standard coordinates, given the features of inputs, `(B, context)`."""
@@ -124,7 +135,8 @@ class Conditional(nn.Module):
         if torch.is_autocast_enabled(h.device.type):  # the encoder may compute in half precision; densities don't
             return h.to(self.origin.dtype)
         check_same(name, h, "the conditional", self.origin)
-        return h
+        exactly = f"features in {self.origin.dtype}, as the conditional's parameters, or half precision under autocast"
+        return check_tensor(name, h, exactly, h.dtype == self.origin.dtype)
 
     def forward(self, x: Tensor) -> Density:
         """The distribution for each input of a batch."""
@@ -147,9 +159,13 @@ class Conditional(nn.Module):
         return torch.where(circle, math.pi * place, place.clamp(-NEAREST, NEAREST).atanh())
 
     def spreads(self, name: str, spread: float | Sequence[float] | Tensor, *, zero: bool = False) -> Tensor:
-        """An initial spread in standard coordinates, `(d,)`, of which half a period of bounds is pi; see `sizes`."""
-        unit = math.pi if self.bounds is not None else 1.0
-        return self.sizes(name, spread, zero=zero) * torch.tensor([unit if p else 1.0 for p in self.periodic])
+        """An initial spread in standard coordinates, `(d,)`, from a fraction of half the range; see `sizes`."""
+        sizes = self.sizes(name, spread, zero=zero)
+        if self.bounds is None:
+            return sizes
+        # A step of z moves tanh(z) by its slope, which is less than 1 away from the middle.
+        steps = self.start.cosh().square().clamp(max=WIDER)
+        return torch.where(torch.tensor(self.periodic), math.pi, steps) * sizes
 
     def sizes(self, name: str, size: float | Sequence[float] | Tensor, *, zero: bool = False) -> Tensor:
         """Checks one number for all coordinates, or one for each, `(d,)`.
@@ -195,6 +211,18 @@ class Bounded(Conditional):
     def density(self, h: Tensor) -> Density:
         """The distribution of the conditional inside."""
         return self.conditional.density(h)
+
+
+def _kinds(periodic: Sequence[bool] | Tensor, features: int) -> tuple[bool, ...]:
+    """Checked, one for each coordinate."""
+    try:
+        kinds = torch.as_tensor(periodic)
+        ok = kinds.shape == (features,) and bool(((kinds == 0) | (kinds == 1)).all())
+    except (RuntimeError, TypeError, ValueError):
+        ok = False
+    if not ok:
+        raise ValueError(f"periodic: received {periodic!r}; accepted is true or false for each of {features} features")
+    return tuple(bool(k) for k in kinds.tolist())
 
 
 def _bounds(bounds: Tensor | Sequence[Any], features: int) -> Tensor:

@@ -38,7 +38,7 @@ class Once:
 
 def log_tanh_slope(z: Tensor) -> Tensor:
     r"""$\log(1 - \tanh^2 z) = 2 (\log 2 - z - \mathrm{softplus}(-2z))$, which doesn't lose its digits far out."""
-    return 2 * (math.log(2) - z - F.softplus(-2 * z))
+    return 2 * (math.log(2) - z - F.softplus(-2 * z, threshold=50))
 
 
 class BoundedDensity(Density):
@@ -163,6 +163,7 @@ class BoundedDensity(Density):
     def enumerated(self) -> Points:
         """All points of a finite support, mapped into the bounds."""
         points = self.base.enumerated()
+        self._look(points.v)
         return points._replace(v=self._bound(points.v))
 
     def _look(self, z: Tensor) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import torch
@@ -12,7 +12,8 @@ from torch.distributions.constraints import Constraint
 
 from ..utils.shapes import check_count, check_finite, check_numbers, check_tensor
 from .base import Conditional, Coordinates
-from .density import Density, Points, mean_of
+from .circle import by_kind, reach
+from .density import Density, Points, choice_ends, mean_of
 from .heads import Head
 from .noise import Noise
 
@@ -25,12 +26,12 @@ class _Rows(Constraint):
     is_discrete = True
     event_dim = 1
 
-    def __init__(self, table: Tensor) -> None:
-        self.table = table
+    def __init__(self, matches: Callable[[Tensor], Tensor]) -> None:
+        self.matches = matches
 
     def check(self, value: Tensor) -> Tensor:
         """Which values are rows of the table."""
-        return _matches(value, self.table).any(-1)
+        return self.matches(value).any(-1)
 
 
 class CategoricalDensity(Density):
@@ -70,7 +71,10 @@ class CategoricalDensity(Density):
     @property
     def support(self) -> Constraint:
         """The rows of the table."""
-        return _Rows(self.table)
+        return _Rows(self._matches)
+
+    def _matches(self, value: Tensor) -> Tensor:
+        return _matches(value, self.table, self.periodic, self._ends)
 
     @property
     def log_probs(self) -> Tensor:
@@ -90,7 +94,7 @@ class CategoricalDensity(Density):
     def entropy(self) -> Tensor:
         """The entropy of the choice."""
         log_p = self.log_probs
-        return -(log_p.exp() * log_p).sum(-1)
+        return -(log_p.exp() * torch.where(log_p == -math.inf, 0.0, log_p)).sum(-1)
 
     def draw(self, noise: Noise, *, pathwise: bool = True) -> Points:
         """True samples, whose choice has its gradient in the log-weights."""
@@ -99,14 +103,13 @@ class CategoricalDensity(Density):
                 "a Categorical has no rsample: use quadrature (it enumerates the support), sample or enumerate_support"
             )
         log_p = self.log_probs
-        ends = log_p.detach().exp().cumsum(-1)[..., :-1]
-        index = (noise.choice().unsqueeze(-1) >= ends).sum(-1)
+        index = (noise.choice().unsqueeze(-1) >= choice_ends(log_p)).sum(-1)
         log_q = log_p.expand(*index.shape, -1).gather(-1, index.unsqueeze(-1)).squeeze(-1)
         return Points(self.table[index], noise.equal_weights() + log_q - log_q.detach(), log_q)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The log-probability; minus infinity for what is no row of the table."""
-        matches = _matches(self.coordinates(value), self.table)
+        matches = self._matches(self.coordinates(value))
         chosen = torch.where(matches, self.log_probs, 0.0).sum(-1)
         return torch.where(matches.any(-1), chosen, -math.inf)
 
@@ -121,9 +124,18 @@ class CategoricalDensity(Density):
         return Points(self.enumerate_support(), log_p, log_p)
 
 
-def _matches(value: Tensor, table: Tensor) -> Tensor:
-    """Which rows of the table a value equals, `(..., n)`."""
-    return (value.unsqueeze(-2) == table).all(-1)
+def _matches(
+    value: Tensor, table: Tensor, periodic: Sequence[bool], ends: tuple[Tensor, Tensor] | None = None
+) -> Tensor:
+    """Which rows of the table a value equals, up to single precision and to whole turns, `(..., n)`."""
+
+    def turned(gap: Tensor, low: Tensor, high: Tensor) -> Tensor:
+        return torch.remainder(gap + (high - low) / 2, high - low) - (high - low) / 2
+
+    high = reach(periodic, table)
+    low, high = (-high, high) if ends is None else ends
+    gap = by_kind(periodic, lambda gap, low, high: gap, turned, value.unsqueeze(-2) - table, low, high)
+    return (gap.abs() <= 4 * torch.finfo(torch.float32).eps * (1 + table.abs())).all(-1)
 
 
 class Categorical(Conditional):
@@ -161,10 +173,10 @@ class Categorical(Conditional):
         rows = check_numbers("table", table, accepted)
         check_tensor("table", rows, accepted, rows.ndim == 2 and len(rows) > 0)
         check_finite("table", rows)
-        if len(rows.unique(dim=0)) < len(rows):
-            raise ValueError(f"table: received {len(rows)} rows, some of them alike; accepted are different rows")
         super().__init__(rows.shape[1], context, **kwargs)
-        self.register_buffer("table", rows, persistent=False)
+        if int(_matches(rows, rows, self.periodic, self._ends).sum()) > len(rows):
+            raise ValueError(f"table: received {len(rows)} rows, some of them alike; accepted are different rows")
+        self.register_buffer("table", rows)
         self.head = Head(
             context, _start_logits(len(rows), start, spread) if logits is None else _given(logits, rows), hidden
         )
@@ -185,14 +197,17 @@ class Categorical(Conditional):
 
     def density(self, h: Tensor) -> CategoricalDensity:
         """Probabilities for each input."""
-        ends = None if self.bounds is None else (self.bounds[0], self.bounds[1])
-        return CategoricalDensity(self.head(h), self.table, self.periodic, ends)
+        return CategoricalDensity(self.head(h), self.table, self.periodic, self._ends)
+
+    @property
+    def _ends(self) -> tuple[Tensor, Tensor] | None:
+        return None if self.bounds is None else (self.bounds[0], self.bounds[1])
 
 
 def _start_logits(n: int, start: int, spread: float) -> Tensor:
-    if not isinstance(start, int) or not 0 <= start < n:
+    if not isinstance(start, int) or isinstance(start, bool) or not 0 <= start < n:
         raise ValueError(f"start: received {start!r}; accepted is the index of one of {n} rows")
-    if not 0 < spread < 1:
+    if not isinstance(spread, int | float) or not 0 < spread < 1:
         raise ValueError(f"spread: received {spread!r}; accepted is a probability between 0 and 1")
     logits = torch.full((n,), math.log(spread / max(n - 1, 1)))
     logits[start] = math.log1p(-spread)

@@ -31,6 +31,7 @@ from .bounded import log_tanh_slope
 from .circle import by_kind, wrap
 from .conditioner import Conditioner, Conditioners
 from .density import Density, Points, columns
+from .gaussian import Dirac
 from .noise import Noise
 
 __all__ = ["Flow", "FlowDensity"]
@@ -113,7 +114,7 @@ class Flow(Conditional):
         accepted = "a density without bounds and encoder, with the same features, context and periodic"
         if not isinstance(base, Conditional):
             raise ValueError(f"base: received {describe(base)}; accepted is {accepted}")
-        plain = base.bounds is None and base.encoder is None and not base.discrete
+        plain = base.bounds is None and base.encoder is None and not (base.discrete or isinstance(base, Dirac))
         if not plain or any(getattr(base, name) != getattr(self, name) for name in same):
             got = ", ".join(f"{name}={getattr(base, name)}" for name in (*same, "bounds", "encoder"))
             raise ValueError(f"base: received {type(base).__name__} with {got}; accepted is {accepted}")

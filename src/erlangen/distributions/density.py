@@ -12,11 +12,11 @@ from torch import Tensor
 from torch.distributions import Distribution, constraints
 from torch.distributions.constraints import Constraint
 
-from ..utils.shapes import check_count, check_tensor
+from ..utils.shapes import check_count, check_tensor, expands
 from .circle import by_kind, circular_mean, reach, wrap
 from .noise import Noise
 
-__all__ = ["Density", "Points", "columns", "mean_of"]
+__all__ = ["Density", "Points", "choice_ends", "columns", "mean_of"]
 
 
 class Points(NamedTuple):
@@ -97,7 +97,7 @@ class Density(Distribution):
         return points.v, points.log_q
 
     def rsample(self, sample_shape: Sequence[int] = (), generator: torch.Generator | None = None) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Samples through which the gradient flows, `(*S, *B, d)`."""
+        """Samples through which the gradient flows, `(*S, *B, d)`; that to the weights of a mixture is noisy."""
         return self.rsample_and_log_prob(sample_shape, generator)[0]
 
     @torch.no_grad()
@@ -149,27 +149,48 @@ class Density(Distribution):
         return self.draw(self._noise([check_count("n", n)], generator), pathwise=False)
 
     def _noise(self, sample_shape: Sequence[int], generator: torch.Generator | None) -> Noise:
-        return Noise(torch.Size(sample_shape), self.batch_shape, self.like, generator)
+        sizes = list(sample_shape) if isinstance(sample_shape, Sequence) else [-1]
+        if not all(isinstance(n, int) and n >= 0 for n in sizes):
+            raise ValueError(f"sample_shape: received {sample_shape!r}; accepted is a sequence of sizes, such as (5,)")
+        return Noise(torch.Size(sizes), self.batch_shape, self.like, generator)
 
     def coordinates(self, value: Tensor) -> Tensor:
         """Checks points at which the density is asked for, `(..., d)`."""
         d = len(self.periodic)
-        return check_tensor("value", value, f"coordinates (..., {d})", value.shape[-1:] == (d,))
+        ok = isinstance(value, Tensor) and value.shape[-1:] == (d,)
+        fits = ok and all(
+            a == b or 1 in (a, b) for a, b in zip(value.shape[-2::-1], self.batch_shape[::-1], strict=False)
+        )
+        return check_tensor("value", value, f"coordinates (..., {d}) for a batch {tuple(self.batch_shape)}", fits)
 
     def enumerated(self) -> Points:
         """All points of a finite support, with their log-probabilities as log-weights and log-densities."""
         raise NotImplementedError(f"{type(self).__name__} has no finite support")
 
+    def __repr__(self) -> str:
+        shapes = f"batch_shape: {tuple(self.batch_shape)}, event_shape: {tuple(self.event_shape)}"
+        return f"{type(self).__name__}({shapes})"
+
     def expand(self, batch_shape: Sequence[int], _instance: Distribution | None = None) -> Self:
         """The same density for a larger batch, without copying."""
         new, dims = copy.copy(self), len(self.batch_shape)
         shape = torch.Size(batch_shape)
+        if not expands(self.like.new_empty(self.batch_shape), self.like.new_empty(shape)):
+            raise ValueError(
+                f"batch_shape: received {tuple(shape)}; accepted is what {tuple(self.batch_shape)} expands to"
+            )
         for name in self.batched:
             part = getattr(self, name)
             larger = part.expand(shape if isinstance(part, Distribution) else (*shape, *part.shape[dims:]))
             setattr(new, name, larger)
         new._batch_shape = shape
         return new
+
+
+def choice_ends(log_p: Tensor) -> Tensor:
+    """Where the shares of all choices but the last end, `(*B, n - 1)`: a uniform number is compared with them."""
+    masses = log_p.detach().exp().cumsum(-1)
+    return masses[..., :-1] / masses[..., -1:]  # whose sum may miss 1 by rounding
 
 
 def mean_of(points: Points, periodic: Sequence[bool], ends: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:

@@ -27,7 +27,7 @@ class FixedEntropyWeight(nn.Module):
 
     def __init__(self, alpha: float) -> None:
         super().__init__()
-        if not 0 <= alpha < math.inf:
+        if not isinstance(alpha, int | float) or not 0 <= alpha < math.inf:
             raise ValueError(f"alpha: received {alpha!r}; accepted is a finite number >= 0")
         self.register_buffer("alpha", torch.tensor(float(alpha)))
 
@@ -77,6 +77,9 @@ class EntropyController(nn.Module):
         smoothing: float = 0.9,
     ) -> None:
         super().__init__()
+        numbers = (target, alpha, low, high, smoothing)
+        if not all(isinstance(n, int | float) for n in numbers):
+            raise ValueError(f"target, alpha, low, high, smoothing: received {numbers}; accepted are numbers")
         if not math.isfinite(target):
             raise ValueError(f"target: received {target!r}; accepted is a finite entropy in nats")
         if not 0 < low <= alpha <= high < math.inf:
@@ -93,6 +96,10 @@ class EntropyController(nn.Module):
         self.register_buffer("log_alpha", torch.tensor([math.log(alpha)]))
         for name in ("average", "error", "steps"):
             self.register_buffer(name, torch.zeros(1))
+
+    def extra_repr(self) -> str:
+        """Target and limits."""
+        return f"target={self.target}, low={math.exp(self.low):.3g}, high={math.exp(self.high):.3g}"
 
     def forward(self, entropy: Tensor) -> Tensor:
         """The weight, after a step of the controller in training mode.

@@ -6,8 +6,11 @@ itself has no derivative, and the weights get theirs in one of two ways, both un
 
 * *implicitly*, in `rsample`: $z$ moves so that its conditional distribution functions $F_i(z_i \mid z_{<i})$ keep
   their values, $\partial z / \partial \ell = -(\partial F / \partial z)^{-1}\, \partial F / \partial \ell$ for
-  $\ell = \log \pi$;
+  $\ell = \log \pi$ (for first derivatives: second ones, mixed with means and scales, are not right);
 * *in the log-weights* of the points of `quadrature`, as $\log \pi_c - \mathrm{stop}(\log \pi_c)$.
+
+The first needs no weights, but its variance grows exponentially with the distance of components: beyond some five
+scales no affordable number of samples shows its mean. To train, use `quadrature`.
 
 Differs from the published code of LTT: a straight-through or soft Gumbel sample, whose gradient is biased.
 
@@ -37,7 +40,7 @@ from .circle import (
     wrapped_normal_cdf,
     wrapped_normal_score,
 )
-from .density import Density, Points, columns
+from .density import Density, Points, choice_ends, columns
 from .heads import Head, inverse_positive, positive
 from .noise import Noise
 
@@ -63,7 +66,8 @@ class MixtureDensity(Density):
         check_tensor("scale", scale, f"scales {tuple(loc.shape)}, or fewer that expand", expands(scale, loc))
         check_true("scale", scale > 0, "scales that are zero, negative or NaN", "scales > 0")
         super().__init__(logits.shape[:-1], periodic, loc)
-        self.logits, self.loc, self.scale = logits, loc, scale.expand_as(loc)
+        # A mean that went round many times would have no digits left for the angle.
+        self.logits, self.loc, self.scale = logits, by_kind(periodic, lambda z: z, wrap, loc), scale.expand_as(loc)
 
     @property
     def mean(self) -> Tensor:
@@ -95,8 +99,8 @@ class MixtureDensity(Density):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The log-density, `(*S, *B)`."""
-        shape = torch.broadcast_shapes(value.shape[:-1], self.batch_shape)
-        return _log_density(*self._rows(self.coordinates(value)), self.periodic).reshape(shape)
+        shape = torch.broadcast_shapes(self.coordinates(value).shape[:-1], self.batch_shape)
+        return _log_density(*self._rows(value), self.periodic).reshape(shape)
 
     def _rows(self, z: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Samples `(d, n, m)`, log-weights `(K, 1, m)`, means and scales `(K, d, 1, m)`: sums then run along rows."""
@@ -168,8 +172,7 @@ class _MovedByWeights(torch.autograd.Function):
 
 def _one_hot(u: Tensor, log_pi: Tensor) -> Tensor:
     """Which component a uniform number chooses, `(*S, *B, K)`: the last whose mass before it is at most u."""
-    # The ends of all but the last, whose mass may miss 1 by rounding.
-    ends = log_pi.detach().exp().cumsum(-1)[..., :-1]
+    ends = choice_ends(log_pi)
     passed = (u.unsqueeze(-1) >= ends).to(log_pi.dtype)
     return pad(passed, (1, 0), value=1.0) - pad(passed, (0, 1))
 

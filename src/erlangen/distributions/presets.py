@@ -35,18 +35,23 @@ def _softplus(x: float) -> float:
     return math.log1p(math.exp(x))
 
 
+PSTN = {"alpha": 1.0, "bounds": None}
 LTT_CODE = {"width": 32, "components": 10, "spread": 0.1, "limit": None, "squash": 6.0}
 
 PRESETS: dict[str, Preset] = {
     "stn": Preset(Dirac, {}, "spatial transformer: a point, which starts at the identity"),
-    "pstn-paper": Preset(StudentT, {"alpha": 1.0}, "P-STN section 4"),
-    "pstn-code": Preset(StudentT, {"alpha": 1.0, "spread": math.sqrt(_softplus(-5))}, "MNIST, time series: bias -5"),
-    "pstn-code-rotated": Preset(StudentT, {"alpha": 1.0, "spread": math.sqrt(_softplus(-3))}, "rotated MNIST: bias -3"),
+    "pstn-paper": Preset(StudentT, {**PSTN}, "P-STN section 4: without bounds"),
+    "pstn-code": Preset(StudentT, {**PSTN, "spread": math.sqrt(_softplus(-5))}, "MNIST, time series: bias -5"),
+    "pstn-code-rotated": Preset(StudentT, {**PSTN, "spread": math.sqrt(_softplus(-3))}, "rotated MNIST: bias -3"),
     "augerino-code": Preset(GlobalUniform, {"width": _softplus(0) / 2}, "CIFAR-10: softplus(0) is the whole width"),
     "lila-code": Preset(GlobalUniform, {"width": 1e-3}, "the published widths start at 0, where a softplus cannot"),
     "instaaug-rotation": Preset(MeanFieldUniform, {"spread": 1 / (1 + math.exp(2))}, "sigmoid(-2) of the room"),
     "instaaug-crops": Preset(Categorical, {}, "321 crops, whole frame favoured"),
-    "ltt-paper": Preset(RealNVP, {"width": 64, "components": 10}, "LTT section 4, CIFAR10: 12 couplings of width 64"),
+    "ltt-paper": Preset(
+        RealNVP,
+        {"width": 64, "components": 10},
+        "LTT section 4, CIFAR10: 12 couplings of width 64; components as its code",
+    ),
     "ltt-code": Preset(RealNVP, {**LTT_CODE, "scatter": 0.2}, "CIFAR-10"),
     "ltt-code-mnist": Preset(RealNVP, {**LTT_CODE, "scatter": 0.5}, "MNIST, Fashion-MNIST, CIFAR-10-LT"),
     "ltt-code-modes": Preset(RealNVP, {**LTT_CODE, "components": 90, "scatter": 0.8}, "rotations with three modes"),
@@ -88,5 +93,7 @@ def preset(name: str, transform: Coordinates, context: int, **changes: Any) -> C
         if transform.features != len(whole) or not torch.equal(transform.origin, whole):
             got = f"{transform!r} with {transform.features} coordinates"
             raise ValueError(f"transform: received {got}; accepted is a Crop with centre, width and height")
+        if not bool(transform.support.check(table.to(transform.bounds)).all()):
+            raise ValueError(f"transform: received {transform!r}; accepted is a Crop with sizes down to 0.375")
         return Categorical(table, context, **dict[str, Any](logits=logits) | arguments)
     return family.over(transform, context, **arguments)

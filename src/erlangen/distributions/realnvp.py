@@ -16,6 +16,8 @@ from .mixture import Mixture
 
 __all__ = ["RealNVP"]
 
+STEEPEST = 8.0
+
 
 class RealNVP(Flow):
     r"""Affine couplings, $z' = z e^{s} + t$, on a mixture of normals (LTT section 4, CIFAR10).
@@ -24,6 +26,9 @@ class RealNVP(Flow):
 
     $$\tan \frac{z' - t}{2} = e^{s} \tan \frac{z}{2}, \qquad
       \frac{\partial z'}{\partial z} = \frac{1}{e^{-s} \cos^2 \frac z2 + e^{s} \sin^2 \frac z2}.$$
+
+    Train it with the points of `quadrature`: its base is a mixture (see `Mixture`). With a single coordinate, couplings
+    read only the input and are together one map, so the mixture does the work.
 
     Args:
         features: the number of coordinates.
@@ -34,7 +39,7 @@ class RealNVP(Flow):
         scatter: the initial means are uniform within this distance of the origin.
         layers: the number of couplings.
         width: the width of the conditioners' hidden layer.
-        limit: the greatest $|s|$ of a coupling, softly; None for no limit.
+        limit: the greatest $|s|$ of a coupling, softly; None for no limit (on a circle, for one of 8).
         squash: after each coupling, linear coordinates pass $c \tanh(z / c)$ with this c (as the published code does
             with c = 6); None for not.
         dropout: the share of the conditioners' hidden units that are dropped in training.
@@ -100,7 +105,10 @@ class RealNVP(Flow):
 
     def _parts(self, raw: Tensor) -> tuple[Tensor, Tensor]:
         shift, s = raw.chunk(2, 1)
-        return shift, s if self.limit is None else self.limit * s.tanh()
+        if self.limit is not None:
+            return shift, self.limit * s.tanh()
+        # On a circle a map can only become so steep before its flat part has no slope to rounding.
+        return shift, by_kind(self.kinds, lambda s: s, lambda s: STEEPEST * (s / STEEPEST).tanh(), s, dim=1)
 
 
 def _moebius(z: Tensor, s: Tensor) -> Tensor:
@@ -110,5 +118,5 @@ def _moebius(z: Tensor, s: Tensor) -> Tensor:
 
 def _moebius_slope(z: Tensor, s: Tensor) -> Tensor:
     """The logarithm of the slope of `_moebius`."""
-    cosine, grown = (1 + z.cos()) / 2, s.exp()
-    return -(cosine / grown + (1 - cosine) * grown).log()
+    half = z / 2
+    return -((-s).exp() * half.cos().square() + s.exp() * half.sin().square()).log()

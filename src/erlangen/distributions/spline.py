@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.distributions import Distribution
 
 from ..utils.shapes import check_count, check_positive
 from .base import Conditional
@@ -60,10 +61,7 @@ class SplineFlow(Flow):
         **kwargs: Any,
     ) -> None:
         super().__init__(features, context, **kwargs)
-        # Not at the top: zuko switches torch's validation of all distributions off when it is imported.
-        from zuko.transforms import MonotonicRQSTransform
-
-        self.univariate = MonotonicRQSTransform
+        self.univariate = _univariate()
         self.bins, self.ends = check_count("bins", bins), check_positive("bound", bound)
         if bins < 2:
             raise ValueError(f"bins: received {bins}; accepted is an integer > 1, since one bin cannot bend")
@@ -113,3 +111,12 @@ class SplineFlow(Flow):
         start: Tensor = spline.inv(z) if back else z  # pyright: ignore[reportAssignmentType]
         moved, slope = spline.call_and_ladj(start)
         return start if back else moved, slope
+
+
+def _univariate() -> Any:
+    """The spline of zuko. To import zuko switches torch's validation of all distributions off, which is undone."""
+    validates = Distribution._validate_args
+    from zuko.transforms import MonotonicRQSTransform
+
+    Distribution.set_default_validate_args(validates)
+    return MonotonicRQSTransform

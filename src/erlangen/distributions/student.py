@@ -13,13 +13,14 @@ from torch.distributions.constraints import Constraint
 
 from ..utils.shapes import check_positive, check_tensor, check_true, expands
 from .base import Conditional
+from .bounded import BoundedDensity
 from .circle import by_kind, wrap
 from .density import Density, Points
 from .heads import FLOOR, Head
 from .noise import Noise
 from .standard_t import LEAST_DOF, WIDEST, StandardT
 
-__all__ = ["StudentDensity", "StudentT"]
+__all__ = ["BoundedStudentDensity", "StudentDensity", "StudentT"]
 
 
 class StudentDensity(Density):
@@ -143,6 +144,21 @@ class StudentDensity(Density):
         return by_kind(self.periodic, line, circle, delta, self.scale, self.loc).sum(-1)
 
 
+class BoundedStudentDensity(BoundedDensity):
+    """A `StudentDensity` within bounds, which leave the precision as it is."""
+
+    base: StudentDensity
+
+    @property
+    def precision(self) -> Independent:
+        """The posterior of the precision, see `StudentDensity.precision`."""
+        return self.base.precision
+
+    def precision_kl(self, alpha0: float = 1.0, beta0: float = 1.0) -> Tensor:
+        """Its divergence from the prior, see `StudentDensity.precision_kl`."""
+        return self.base.precision_kl(alpha0, beta0)
+
+
 class StudentT(Conditional):
     r"""Student's t with centre and scale from the input (P-STN, Equation 14).
 
@@ -169,7 +185,8 @@ class StudentT(Conditional):
     are independent. The paper has one λ for each observation (section 4.1), which makes the coordinates dependent.
 
     Differs from the published code: a truncation, if wanted; a periodic coordinate lives on its circle, where its scale
-    ends at $2\pi$ (almost the uniform density) and its gradient is averaged over all turns.
+    ends at $2\pi$ (almost the uniform density) and its gradient is averaged over all turns, which holds for first
+    derivatives only.
 
     References:
         | P. Schwöbel et al. Probabilistic spatial transformer networks (2022).
@@ -209,6 +226,12 @@ class StudentT(Conditional):
         """The least β, and the greatest for a periodic coordinate."""
         alpha = self.standard.dof / 2
         return alpha * FLOOR**2, alpha * (WIDEST**2 - FLOOR**2)
+
+    def bound(self, q: Density) -> Density:
+        """Maps a t into the bounds, if there are any."""
+        if self.bounds is None:
+            return q
+        return BoundedStudentDensity(q, *self.bounds.unbind(), once=self._once)
 
     def density(self, h: Tensor) -> StudentDensity:
         """A t for each input."""

@@ -84,12 +84,16 @@ class UniformDensity(Density):
             return v + torch.zeros_like(low)
 
         value = by_kind(self.periodic, line, circle, self.coordinates(value), self.low, *self.ends)
-        inside = ((value >= self.low) & (value <= self.high)).all(-1)
+        # What a flow or a bound brings back to an end may miss it by rounding.
+        slack = 4 * torch.finfo(value.dtype).eps * torch.maximum(self.low.abs(), self.high.abs())
+        inside = ((value >= self.low - slack) & (value <= self.high + slack)).all(-1)
         return torch.where(inside, -self.entropy(), -math.inf)
 
 
 class _Inward(torch.autograd.Function):
     """The lesser of a width and its greatest; beyond that, only a gradient that leads back passes."""
+
+    generate_vmap_rule = True
 
     @staticmethod
     def forward(width: Tensor, greatest: Tensor) -> Tensor:
@@ -183,7 +187,7 @@ class MeanFieldUniform(_Box):
     Args:
         features: the number of coordinates.
         context: the number of features of an input.
-        spread: the initial share of the room on each side of the origin.
+        spread: the initial share of the room on each side of the origin; where there is no end to it, the distance.
         hidden: the widths of hidden layers in the head.
         **kwargs: encoder, periodic, bounds and origin, see `Conditional`.
 
@@ -202,23 +206,24 @@ class MeanFieldUniform(_Box):
     ) -> None:
         super().__init__(features, context, **kwargs)
         share = self.sizes("spread", spread).repeat(2)
-        check_true("spread", share < 1, str(spread), "a share of the room between 0 and 1")
         bounded = torch.cat(_room(self)).isfinite()
+        check_true("spread", (share < 1) | ~bounded, str(spread), "a share of the room between 0 and 1")
         raw = ((share - FLOOR).clamp(min=FLOOR) / (1 - FLOOR)).logit()
         self.ends = Head(context, torch.where(bounded, raw, inverse_positive(share)), hidden)
 
     def density(self, h: Tensor) -> UniformDensity:
         """A box for each input."""
         below, above = self.ends(h).chunk(2, -1)
-        low, high = (_part(raw, room) for raw, room in zip((below, above), _room(self), strict=True))
+        low, high = (_part(raw, room, self.origin) for raw, room in zip((below, above), _room(self), strict=True))
         return UniformDensity(self.origin - low, self.origin + high, self.periodic, _ends(self))
 
 
-def _part(raw: Tensor, room: Tensor) -> Tensor:
-    """A share of the room, or any positive number where there is no end to it; never nothing."""
+def _part(raw: Tensor, room: Tensor, origin: Tensor) -> Tensor:
+    """A share of the room, or any positive number where there is no end to it; never too little to be seen."""
     bounded = room.isfinite()
     share = torch.lerp(torch.full_like(raw, FLOOR), torch.ones_like(raw), raw.sigmoid())
-    return torch.where(bounded, share * torch.where(bounded, room, 1.0), positive(raw))
+    part = torch.where(bounded, share * torch.where(bounded, room, 1.0), positive(raw))
+    return torch.minimum(part + 4 * torch.finfo(raw.dtype).eps * origin.abs(), room)
 
 
 def _ends(conditional: Conditional) -> tuple[Tensor, Tensor] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Integral
 
 import torch
 from torch import Tensor
@@ -44,9 +45,9 @@ def expands(x: Tensor, y: Tensor) -> bool:
 
 def check_count(name: str, n: object) -> int:
     """Returns `n` when it is an integer > 0, else raises a `ValueError`."""
-    if not isinstance(n, int) or isinstance(n, bool) or n <= 0:
+    if not isinstance(n, Integral) or isinstance(n, bool) or n <= 0:
         raise ValueError(f"{name}: received {describe(n)}; accepted is an integer > 0")
-    return n
+    return int(n)
 
 
 def check_positive(name: str, x: object) -> float:
@@ -72,7 +73,7 @@ def eager_on_cpu(x: Tensor) -> bool:
     """
     if torch.compiler.is_compiling() or torch.jit.is_tracing() or x.device.type != "cpu":
         return False
-    return not torch._C._functorch.is_batchedtensor(x)  # pyright: ignore[reportAttributeAccessIssue]
+    return not torch._C._are_functorch_transforms_active()
 
 
 def check_true(name: str, ok: Tensor, received: str, accepted: str) -> None:
