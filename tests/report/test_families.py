@@ -88,11 +88,11 @@ def test_divergence_on_a_table_and_of_a_point():
 
 @pytest.mark.parametrize("family", [f for f in FAMILIES if f not in ("Dirac", "StudentT")])  # they start near the goal
 def test_a_small_budget_lowers_the_objective(family):
-    problem, budget = PROBLEMS["ring"], Budget(steps=40, samples=32)
+    problem, budget = PROBLEMS["ring"], Budget(steps=60, samples=32)
     conditional = FAMILIES[family](problem)
     with torch.no_grad():
         before = float(objective(conditional(torch.ones(1, 1)), problem, 1024))
-    assert fit(conditional, problem, budget, 3e-3) < before - 0.01
+    assert fit(conditional, problem, budget, 1e-2) < before - 0.01
 
 
 def test_rows_are_stored_and_drawn(tmp_path, monkeypatch):
