@@ -1,5 +1,6 @@
 """Moving inputs to where they belong."""
 
+from .congeal import Congealed, congeal
 from .mean_shift import Alignment, mean_shift
 
-__all__ = ["Alignment", "mean_shift"]
+__all__ = ["Alignment", "Congealed", "congeal", "mean_shift"]
