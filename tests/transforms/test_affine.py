@@ -113,6 +113,9 @@ def test_affine_matrix_is_equation_20_of_ltt():
     assert torch.allclose(AffineMatrix().element(v), torch.matrix_exp(full), atol=1e-10)
     rotation = AffineMatrix().element(torch.tensor([[0.0, 0.6, 0.0, -0.6, 0.0, 0.0]]))
     assert torch.allclose(rotation, Affine("angle").element(torch.tensor([[0.6]])))
+    assert torch.equal(AffineMatrix("d", "b").element(torch.tensor([[-0.6, 0.6]])), rotation)
+    with pytest.raises(ValueError, match="accepted are a, b, c, d, e, f"):
+        AffineMatrix("b", "g")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The command line: `erlangen demo`, `erlangen figures`. Thin; torch and the rest load when they are needed."""
+"""The command line: `erlangen fit`, `erlangen demo`, `erlangen figures`. Thin; torch loads when it is needed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from typing import Annotated, TypeAlias
 import tyro
 
 from .. import __version__
+from .fit import Fit, Refusal
 from .progress import progress
+from .reproduce import Reproduce
 
 __all__ = ["main"]
 
@@ -63,7 +65,12 @@ class Figures:
                 return paths + figures(self.output, lambda share, what: tell(0.1 + 0.9 * share, what))
 
 
-Command: TypeAlias = Annotated[Demo, tyro.conf.subcommand("demo")] | Annotated[Figures, tyro.conf.subcommand("figures")]
+Command: TypeAlias = (
+    Annotated[Fit, tyro.conf.subcommand("fit")]
+    | Annotated[Demo, tyro.conf.subcommand("demo")]
+    | Annotated[Figures, tyro.conf.subcommand("figures")]
+    | Annotated[Reproduce, tyro.conf.subcommand("reproduce")]
+)
 DESCRIPTION = """Learn from data which transformations leave an input's meaning unchanged.
 
 `erlangen --version` says which version this is."""
@@ -82,12 +89,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         args=arguments or ["--help"],
         config=(tyro.conf.OmitSubcommandPrefixes,),
     )
-    reason = refusal(command.output)
+    # A run folder must be new, which only the command itself can judge.
+    reason = None if isinstance(command, Fit | Reproduce) else refusal(command.output)
     if reason is None:
         try:
             paths = command.run()
         except OSError as error:
             reason = f"{error.filename or command.output}: {error.strerror or error}"
+        except Refusal as error:
+            reason = str(error)
         else:
             print(*paths, sep="\n")
             return 0

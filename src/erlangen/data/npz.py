@@ -50,11 +50,11 @@ def npz(path: str | os.PathLike[str], *, split: str = "train") -> DataSet:
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:
     try:
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            raise ValueError("it holds a single array")
-        with loaded as file:
-            return {key: np.atleast_1d(file[key]) for key in file.files}
+        with path.open("rb") as file:  # numpy leaves open what it cannot read
+            loaded = np.load(file, allow_pickle=False)
+            if isinstance(loaded, np.ndarray):
+                raise ValueError("it holds a single array")
+            return {key: np.atleast_1d(loaded[key]) for key in loaded.files}
     except (EOFError, OSError, ValueError, zipfile.BadZipFile) as error:
         raise ValueError(f"path: received {str(path)!r}; accepted is a .npz file without pickles ({error})") from error
 

@@ -2,7 +2,17 @@
 
 from .augerino import Augerino
 from .base import AveragedObjective, Objective
+from .fixed import HandMade, Plain
 from .instaaug import EntropyBand, InstaAug
 from .learning_to_transform import LearningToTransform
 
-__all__ = ["Augerino", "AveragedObjective", "EntropyBand", "InstaAug", "LearningToTransform", "Objective"]
+__all__ = [
+    "Augerino",
+    "AveragedObjective",
+    "EntropyBand",
+    "HandMade",
+    "InstaAug",
+    "LearningToTransform",
+    "Objective",
+    "Plain",
+]

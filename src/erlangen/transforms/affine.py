@@ -188,25 +188,27 @@ class Similarity(Affine):
 
 
 class AffineMatrix(Affine):
-    r"""The six free entries of LTT Eq. 20.
+    r"""The free entries of LTT Eq. 20, all six or some of them.
 
     $$ A = \exp \begin{bmatrix} a & b & c \\ d & e & f \\ 0 & 0 & 0 \end{bmatrix} $$
 
     Differs from the paper: 0 in the corner, where Eq. 20 prints a 1, so that the exponential is affine.
 
     Args:
+        *names: any of "a", "b", "c", "d", "e", "f"; all of them if none is given. The others are zero.
         bounds: see `Affine`; ±1 by default.
         **kwargs: interpolation, padding and fill, see `Spatial`.
 
     Shape:
-        v: `(*S, B, 6)` as a, b, c, d, e, f; elements: `(*S, B, 3, 3)`.
+        v: `(*S, B, d)` in the order of the names; elements: `(*S, B, 3, 3)`.
     """
 
-    def __init__(self, *, bounds: Bounds | None = None, **kwargs: Any) -> None:
-        names = tuple("abcdef")
+    def __init__(self, *names: str, bounds: Bounds | None = None, **kwargs: Any) -> None:
+        names = names or tuple("abcdef")
+        check_names(names, tuple("abcdef"))
         Spatial.__init__(self, names, resolve_bounds(names, dict.fromkeys(names, 1.0), bounds), **kwargs)
         self.factored = False
-        self._set_basis([torch.eye(6)[k].reshape(2, 3).tolist() for k in range(6)])
+        self._set_basis([torch.eye(6)["abcdef".index(name)].reshape(2, 3).tolist() for name in names])
 
 
 class TimeAffine(MatrixGroup):

@@ -6,6 +6,7 @@ since JSON, and so a browser, has no word for them.
 """
 
 import dataclasses
+import io
 import json
 import math
 import os
@@ -22,7 +23,17 @@ import torch
 
 from .. import __version__
 
-__all__ = ["append_jsonl", "plain", "provenance", "read_json", "read_jsonl", "write_json", "write_jsonl"]
+__all__ = [
+    "append_jsonl",
+    "plain",
+    "provenance",
+    "read_json",
+    "read_jsonl",
+    "write_bytes",
+    "write_json",
+    "write_jsonl",
+    "write_npz",
+]
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
@@ -173,7 +184,15 @@ def write_json(path: str | os.PathLike[str], value: object) -> None:
     Raises:
         TypeError, ValueError: the value has no JSON form (see :func:`plain`); nothing is written.
     """
-    _replace(path, json.dumps(plain(value), indent=2, allow_nan=False).encode() + b"\n")
+    write_bytes(path, json.dumps(plain(value), indent=2, allow_nan=False).encode() + b"\n")
+
+
+def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray]) -> None:
+    """Write named arrays to a compressed NPZ file, atomically; folders that are missing are made."""
+    buffer = io.BytesIO()
+    named: Any = dict(arrays)
+    np.savez_compressed(buffer, **named)
+    write_bytes(path, buffer.getvalue())
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:
@@ -198,7 +217,7 @@ def write_jsonl(path: str | os.PathLike[str], rows: Iterable[object]) -> None:
     Raises:
         TypeError, ValueError: a row has no JSON form; the message names its place and nothing is written.
     """
-    _replace(path, b"".join([_line(row, f"rows[{i}]") for i, row in enumerate(rows)]))
+    write_bytes(path, b"".join([_line(row, f"rows[{i}]") for i, row in enumerate(rows)]))
 
 
 def append_jsonl(path: str | os.PathLike[str], row: object) -> None:
@@ -280,7 +299,8 @@ def _blank_cut_line(path: Path) -> None:
             file.write(b" " * (len(content) - start))
 
 
-def _replace(path: str | os.PathLike[str], content: bytes) -> None:
+def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write a file atomically; folders that are missing are made."""
     target = Path(os.path.realpath(path))  # a link stays a link
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{uuid.uuid4().hex}.tmp")

@@ -1,0 +1,237 @@
+"""`erlangen fit`: from a folder of images, a file or a named set to a run folder with a report."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, fields
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+import tyro
+
+from .progress import progress
+
+__all__ = ["Fit", "Refusal", "parse_transform"]
+
+# Of the library's words for an option and its value, those of the command line.
+WORDS = {
+    "unreadable='skip'": "--unreadable skip",
+    "resume=True": "--resume",
+    "bring a validation set of your own": "--validation 0",
+}
+QUICK = {"steps": 120, "batch_size": 64, "samples": 2, "eval_samples": 8}
+
+
+TRANSFORM = (
+    "What may change, with ranges if they are not the defaults: angle:180,tx:0.2 or angle:-30:60. Names: tx, ty, angle "
+    "(degrees), scale, stretch, shear, sx, sy; hue (turns), saturation, value; crop (with its smallest size); affine "
+    "and hsv for all of theirs."
+)
+METHOD = (
+    "flow: a distribution for each image (Learning to Transform); augerino: one range for all; instaaug: a range for "
+    "each image; affine: augmentation by hand; tta: averaging at test time only; none: the classifier alone."
+)
+Switch: TypeAlias = Annotated[bool, tyro.conf.FlagCreatePairsOff]
+
+
+def left_open(metavar: str) -> Any:
+    """An option without a default that could be shown."""
+    return tyro.conf.arg(metavar=metavar, help_behavior_hint="")
+
+
+class Refusal(Exception):
+    """What the user can put right, in a sentence."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Train a classifier that learns which transformations leave each image's class unchanged."""
+
+    data: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="[DATA]")] = "glyphs"
+    """A folder with a sub-folder for each class, a .npz file, or a named set: glyphs, mnist, cifar10, …"""
+
+    transform: Annotated[str, tyro.conf.arg(metavar="NAMES", help=TRANSFORM)] = "tx,ty,angle"
+    method: Annotated[Literal["flow", "augerino", "instaaug", "affine", "tta", "none"], tyro.conf.arg(help=METHOD)] = (
+        "flow"
+    )
+
+    net: Annotated[str | None, left_open("NAME")] = None
+    """The classifier: lenet, fixup, conv13, preact18 or embedding; if not given, by the size of the images."""
+
+    epochs: Annotated[int | None, left_open("N")] = None
+    """How long, in epochs."""
+
+    steps: Annotated[int | None, left_open("N")] = None
+    """How long, in steps; 800 if neither is given."""
+
+    batch_size: int = 128
+    """Images to a step."""
+
+    lr: float = 1e-3
+    """Learning rate."""
+
+    alpha: Annotated[float | None, left_open("WEIGHT")] = None
+    """Weight of the distribution's entropy (augerino: of its width). More of it makes it wider."""
+
+    entropy: Annotated[float | None, left_open("NATS")] = None
+    """Hold the entropy there instead, by changing the weight."""
+
+    samples: int = 4
+    """Views of each image in training."""
+
+    eval_samples: int = 20
+    """Views of each image in evaluation."""
+
+    validation: float = 0.1
+    """Share of the training set that is set aside; 0 for none."""
+
+    size: Annotated[int | None, left_open("PIXELS")] = None
+    """Side to which the pictures of a folder are resized; if not given, theirs, or 64 if they differ or are larger."""
+
+    unreadable: Literal["raise", "skip"] = "raise"
+    """Whether files that cannot be read stop everything or are left out."""
+
+    seed: int = 0
+    """Of weights, order and noise."""
+
+    device: str = "auto"
+    """auto, cpu, cuda or mps."""
+
+    precision: Literal["32-true", "bf16-mixed", "64-true"] = "32-true"
+    """Of the arithmetic."""
+
+    compile: Switch = False
+    """Compile the training step: slow to start, then faster on a GPU."""
+
+    output: Annotated[Path | None, left_open("RUN")] = None
+    """Run folder, new or empty; runs/<data>-<method>-<time> if not given."""
+
+    resume: Switch = False
+    """Go on with the run in --output, with its own settings; --steps or --epochs make it longer."""
+
+    quick: Switch = False
+    """A short run with few views, to see that everything works."""
+
+    def run(self) -> list[Path]:
+        """Trains and writes the run folder."""
+        try:
+            return self._run()
+        except (ValueError, FileExistsError) as error:
+            raise Refusal(in_words(str(error))) from error
+
+    def _run(self) -> list[Path]:
+        from ..estimators import RunConfig, prepare, train_run
+        from ..estimators.reporting import write_report
+        from ..estimators.training import check_folder, continued
+        from ..train import Diverged
+
+        if self.resume and self.output is None:
+            raise ValueError("resume: received without a run; accepted with --output RUN, the folder of the run")
+        config = RunConfig(**self.settings())
+        folder = self.output or new_folder(self.data, self.method)
+        check_folder(folder, self.resume)
+        if self.resume:
+            self._check_same(stored := continued(folder, config))
+            config = stored
+        with progress("Reading") as tell:
+            tell(0.0, config.data)
+            setting = prepare(config)
+        try:
+            run = train_run(setting, folder, resume=self.resume)
+            with progress("Measuring") as tell:
+                run = write_report(run, setting, tell)
+        except Diverged as error:
+            raise ValueError(str(error)) from error
+        except OSError as error:
+            raise ValueError(unwritten(folder, error)) from error
+        except KeyboardInterrupt:
+            raise ValueError(f"stopped; `erlangen fit --resume --output {folder}` goes on.") from None
+        print(summary(run.record["results"]["accuracy"]))
+        return [folder / "report.html"]
+
+    def settings(self) -> dict[str, Any]:
+        """The settings of the run."""
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("output", "resume", "quick")}
+        default = {f.name: f.default for f in fields(self)}
+        if self.quick and not self.resume:
+            length = "epochs" if self.epochs else "steps"
+            values |= {k: v for k, v in QUICK.items() if values[k] == default[k] and (k, length) != ("steps", "epochs")}
+            values["log_every"] = 10
+        return values | {"transform": parse_transform(self.transform)}
+
+    def _check_same(self, stored: Any) -> None:
+        """A run goes on as it began: options that say otherwise are refused, not forgotten."""
+        for field in fields(self):
+            given = getattr(self, field.name)
+            if field.name in ("output", "resume", "quick", "steps", "epochs") or given == field.default:
+                continue
+            had = getattr(stored, field.name)
+            if field.name == "transform":
+                from ..estimators import resolve_ranges
+
+                same = resolve_ranges(parse_transform(self.transform)) == resolve_ranges(had)
+            else:
+                same = given == had or (field.name == "data" and str(Path(given).expanduser().absolute()) == had)
+            if not same:
+                raise ValueError(
+                    f"{field.name}: received {given!r} with --resume; accepted is what the run began with, {had!r}"
+                )
+
+
+def parse_transform(words: str) -> dict[str, float | tuple[float, float] | None]:
+    """Names of coordinates with their ranges, angles in radians.
+
+    Example:
+        >>> parse_transform("tx:0.2,ty,angle:-90:90")
+        {'tx': 0.2, 'ty': None, 'angle': (-1.5707963267948966, 1.5707963267948966)}
+    """
+    found: dict[str, float | tuple[float, float] | None] = {}
+    for item in words.split(","):
+        name, *numbers = (part.strip() for part in item.split(":"))
+        unit = math.pi / 180 if name == "angle" else 1.0
+        try:
+            values = [float(number) * unit for number in numbers]
+        except ValueError:
+            values = [math.nan]
+        if not name or len(values) > 2 or not all(map(math.isfinite, values)) or name in found:
+            accepted = "names with commas between them, each once, with ranges if wanted: tx,angle:180 or angle:-30:60"
+            raise ValueError(f"transform: received {item!r} in {words!r}; accepted are {accepted}")
+        found[name] = None if not values else values[0] if len(values) == 1 else (values[0], values[1])
+    return found
+
+
+def new_folder(data: str, method: str) -> Path:
+    """A folder that does not exist yet."""
+    name = re.sub(r"[^\w.-]+", "-", Path(data).expanduser().resolve().stem if "/" in data else Path(data).stem)
+    first = Path("runs") / f"{name.strip('-.') or 'data'}-{method}-{datetime.now():%Y%m%d-%H%M%S}"
+    numbered = (first.with_name(f"{first.name}-{k}") for k in range(2, 1000))
+    return first if not first.exists() else next(path for path in numbered if not path.exists())
+
+
+def in_words(message: str) -> str:
+    """A sentence of the library in the words of the command line: options instead of arguments."""
+    for old, new in WORDS.items():
+        message = message.replace(old, new)
+    head, colon, rest = message.partition(":")
+    options = {f.name for f in fields(Fit)} - {"data"}
+    if colon and head in options:
+        return f"--{head.replace('_', '-')}:{rest}"
+    return f"DATA:{rest}" if head in ("data", "path", "source") else message
+
+
+def unwritten(folder: Path, error: OSError) -> str:
+    """What a full disk, or one that will not take it, has left, and what to do."""
+    reason = (error.strerror or str(error)).rstrip(".")
+    go_on = f"`erlangen fit --resume --output {folder}` goes on" if (folder / "config.json").exists() else "try again"
+    return f"cannot write to --output {folder}: {reason}. Put that right, then {go_on}."
+
+
+def summary(rows: list[dict[str, Any]]) -> str:
+    """The accuracies as lines of text."""
+    lines = []
+    for row in rows:
+        averaged = "" if row["averaged"] is None else f"   {row['averaged']:6.1%} averaged"
+        lines.append(f"{row['part']:<11}{row['count']:>8,} images   {row['plain']:6.1%} as they are{averaged}")
+    return "\n".join(lines)

@@ -1,0 +1,111 @@
+"""`erlangen reproduce`: compute a table or figure of a paper, or redraw the report of all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from .fit import Refusal
+from .progress import progress
+
+if TYPE_CHECKING:
+    from ..papers import Experiment
+
+__all__ = ["Reproduce"]
+
+
+@dataclass(frozen=True)
+class Reproduce:
+    """Compute tables and figures of the papers, or redraw the report from what is stored."""
+
+    experiments: tyro.conf.Positional[tuple[str, ...]] = ()
+    """Which, such as ltt/figure2; the name of a paper stands for all of its experiments."""
+
+    smoke: bool = False
+    """Run the smallest configuration, of seconds. Its rows go to the cache, never to the results."""
+
+    device: str = "auto"
+    """auto, cpu or cuda."""
+
+    seeds: int = 1
+    """How many seeds, from 0 on."""
+
+    jobs: int | None = None
+    """How many seeds at a time; by default one on the CPU, and up to six on CUDA."""
+
+    report: bool = False
+    """Redraw results.md and its figures from stored rows."""
+
+    show_list: Annotated[bool, tyro.conf.arg(name="list")] = False
+    """List all experiments."""
+
+    results: Path = Path("results")
+    """Folder of the stored rows."""
+
+    docs: Path = Path("docs")
+    """Folder of results.md and of images/."""
+
+    @property
+    def output(self) -> Path:
+        """Where rows go."""
+        if not self.smoke:
+            return self.results
+        from ..data import cache_folder
+
+        return cache_folder() / "smoke"
+
+    def run(self) -> list[Any]:
+        """Does what was asked, and returns what to say."""
+        if not (self.experiments or self.report or self.show_list):
+            raise Refusal("give an experiment, --report or --list.")
+        try:
+            return [*self._list(), *self._compute(), *self._report()]
+        except ValueError as error:
+            raise Refusal(str(error)) from error
+
+    def _list(self) -> list[str]:
+        if not self.show_list:
+            return []
+        from ..papers import experiments
+
+        return [f"{name}  {experiment.title}" for name, experiment in experiments().items()]
+
+    def _compute(self) -> list[Any]:
+        if not self.experiments:
+            return []
+        from ..papers import find
+        from ..papers.run import pick_device, reproduce
+
+        for name, count in (("seeds", self.seeds), ("jobs", self.jobs)):
+            if count is not None and count < 1:
+                raise ValueError(f"{name}: received {count}; accepted is an integer > 0")
+        chosen = list({e.id: e for name in self.experiments for e in find(name)}.values())
+        options = {"smoke": self.smoke, "device": pick_device(self.device), "seeds": self.seeds, "jobs": self.jobs}
+        with progress("Reproducing") as tell:
+            paths = {path: e for e, _, path in reproduce(chosen, self.output, **options, tell=tell)}
+        return [line for path, experiment in paths.items() for line in (*_summary(experiment, self.output), path)]
+
+    def _report(self) -> list[Path]:
+        if not self.report:
+            return []
+        from ..papers.results import redraw
+
+        with progress("Drawing the results") as tell:
+            return redraw(self.results, self.docs, tell)
+
+
+def _summary(experiment: Experiment, folder: Path) -> list[str]:
+    """What the paper says, what is asked and what is stored, one line for each."""
+    from ..papers.store import read
+
+    rows = read(experiment, folder).rows
+    number: Callable[[float], str] = "{:.3g}".format
+    lines = []
+    for claim in experiment.paper:
+        values = ", ".join(map(number, claim.values(rows))) or "not run"
+        lines.append(f"{experiment.id}  {claim.what}: {values} (paper: {claim.paper}; asked: {claim.asked})")
+    return lines

@@ -1,0 +1,22 @@
+"""From data to a trained model in one call, and back from the folder that it leaves."""
+
+from .config import RunConfig
+from .coordinates import build_transform, resolve_ranges
+from .methods import METHODS, Method
+from .runs import Run, load_run
+from .setting import Setting, prepare
+from .training import fit_run, train_run
+
+__all__ = [
+    "METHODS",
+    "Method",
+    "Run",
+    "RunConfig",
+    "Setting",
+    "build_transform",
+    "fit_run",
+    "load_run",
+    "prepare",
+    "resolve_ranges",
+    "train_run",
+]

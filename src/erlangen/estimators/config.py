@@ -1,0 +1,94 @@
+"""What a run is: everything that decides what is trained, on what and for how long."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from ..nets import NETS
+from ..utils.shapes import check_count, check_positive
+from .coordinates import Wanted, resolve_ranges
+
+__all__ = ["RunConfig"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """The settings of a run. What is None is chosen when the data are known.
+
+    Attributes:
+        method: one of `METHODS`.
+        transform: names of coordinates, or names with ranges; see `resolve_ranges`. Angles in radians.
+        net: the classifier, one of `erlangen.nets.NETS`; "lenet" for images of 28 or 32 pixels, else "embedding".
+        data: where the data come from, for `erlangen.data.load`; the name of the set where it is given as such.
+        size: the side to which the pictures of a folder are resized; theirs, if they agree and it is at most 64, else
+            64.
+        unreadable: what to do with files that cannot be read, "raise" or "skip".
+        validation: the share of the training set that is set aside, 0 for none.
+        steps: how long; 800 if neither this nor `epochs` is given.
+        epochs: how long, in epochs.
+        burn_in: for how many steps the classifier is trained alone, where a distribution is learned; a tenth of them.
+        batch_size: inputs to a step.
+        lr: the learning rate, which falls to a tenth along a cosine.
+        alpha: the weight of the entropy (flow; instaaug, at the start) or of the width (augerino).
+        entropy: the entropy to hold, in nats, by changing the weight; for instaaug, the middle of a band.
+        samples: views of an input in training.
+        eval_samples: views of an input in evaluation.
+        seed: of weights, order and noise.
+        device: "auto", "cpu", "cuda", or what else Fabric accepts.
+        precision: see `erlangen.train.Config`.
+        compile: whether the step is compiled.
+        log_every: steps to a row of the log.
+        checkpoint_seconds: how often a checkpoint is written.
+    """
+
+    method: str = "flow"
+    transform: Wanted = ("tx", "ty", "angle")
+    net: str | None = None
+    data: str = "glyphs"
+    size: int | None = None
+    unreadable: Literal["raise", "skip"] = "raise"
+    validation: float = 0.1
+    steps: int | None = None
+    epochs: int | None = None
+    burn_in: int | None = None
+    batch_size: int = 128
+    lr: float = 1e-3
+    alpha: float | None = None
+    entropy: float | None = None
+    samples: int = 4
+    eval_samples: int = 20
+    seed: int = 0
+    device: str = "auto"
+    precision: Literal["32-true", "bf16-mixed", "64-true"] = "32-true"
+    compile: bool = False
+    log_every: int = 50
+    checkpoint_seconds: float = 60.0
+
+    def __post_init__(self) -> None:
+        if self.net is not None and self.net not in NETS:
+            raise ValueError(f"net: received {self.net!r}; accepted is one of {', '.join(NETS)}")
+        for name in ("batch_size", "samples", "eval_samples", "log_every"):
+            check_count(name, getattr(self, name))
+        for name in ("steps", "epochs", "size"):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name))
+        check_positive("lr", self.lr)
+        if self.steps is not None and self.epochs is not None:
+            raise ValueError(f"steps, epochs: received {self.steps} and {self.epochs}; accepted is one of them")
+        if self.alpha is not None and not 0 <= self.alpha < math.inf:
+            raise ValueError(f"alpha: received {self.alpha!r}; accepted is a finite weight >= 0")
+        if self.entropy is not None and not math.isfinite(self.entropy):
+            raise ValueError(f"entropy: received {self.entropy!r}; accepted is a finite entropy in nats")
+        if not 0 <= self.validation < 1:
+            raise ValueError(f"validation: received {self.validation!r}; accepted is a share, 0 <= validation < 1")
+
+    @classmethod
+    def read(cls, stored: Mapping[str, Any]) -> RunConfig:
+        """The settings in a `config.json`; those that this version does not know are refused."""
+        known = {field.name for field in fields(cls)}
+        if unknown := sorted(set(stored) - known):
+            raise ValueError(f"config: received the settings {unknown}, which this version does not know")
+        return cls(**{**stored, "transform": resolve_ranges(stored["transform"])})

@@ -1,0 +1,129 @@
+"""From names and ranges of coordinates to the transform that has them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from ..transforms import HSV, Affine, Crop, Product, Transform
+
+__all__ = ["KNOWN", "Ranges", "Wanted", "build_transform", "resolve_ranges"]
+
+AFFINE = ("tx", "ty", "angle", "scale", "stretch", "shear", "sx", "sy")
+COLOUR = ("hue", "saturation", "value")
+SHORT = {"affine": AFFINE[:6], "hsv": COLOUR}
+KNOWN = (*AFFINE, *COLOUR, "crop", *SHORT)
+
+Wanted: TypeAlias = "Sequence[str] | Mapping[str, float | Sequence[float] | None]"
+Ranges: TypeAlias = "dict[str, float | tuple[float, float]]"
+
+
+def resolve_ranges(wanted: Wanted) -> Ranges:
+    """Every coordinate with its range, the defaults of the transforms filled in.
+
+    Args:
+        wanted: names; or names with what they may be, (low, high), b for (-b, b), or None for the default. Angles are
+            in radians, hues in turns. "crop" has the smallest size of a crop; "affine" and "hsv" stand for all of
+            theirs.
+
+    Returns:
+        (low, high) by name, and the smallest size for "crop".
+
+    Raises:
+        ValueError: a name is unknown or comes twice, or a range is none, or does not hold the identity.
+
+    Example:
+        >>> resolve_ranges(("tx", "crop"))
+        {'tx': (-0.25, 0.25), 'crop': 0.25}
+    """
+    given = _expand(wanted)
+    transform = _build(given, full_turn=False)
+    found: Ranges = {}
+    for name in given:
+        if name == "crop":
+            found[name] = _smallest(given)
+            continue
+        low, high = transform.bounds[:, transform.names.index(name)].double().tolist()
+        # What the user wrote, not what is left of it in single precision: 2π must stay the whole circle.
+        value = given[name]
+        if value is not None:
+            low, high = value if isinstance(value, tuple) else (-value, value)
+        elif name == "angle":
+            low, high = -math.pi, math.pi
+        _check_range(name, low, high)
+        found[name] = (low, high)
+    return found
+
+
+def build_transform(wanted: Wanted) -> Transform:
+    """The transform with these coordinates: affine ones act first, then the crop, then colours.
+
+    An angle whose range is the whole circle lives on the circle, in the factored form of `Affine` where it needs to.
+
+    Example:
+        >>> build_transform({"tx": 0.1, "angle": None, "hue": None}).periodic
+        (False, True, True)
+    """
+    ranges = resolve_ranges(wanted)
+    low, high = _pair(ranges.get("angle", 0.0))
+    return _build(ranges, full_turn=math.isclose(high - low, 2 * math.pi, rel_tol=1e-6))
+
+
+def _build(ranges: Mapping[str, float | tuple[float, float] | None], full_turn: bool) -> Transform:
+    parts: list[Transform] = []
+    affine, colour = ([name for name in ranges if name in kind] for kind in (AFFINE, COLOUR))
+    if affine:
+        factored = full_turn and not set(affine) <= {"angle", "scale"}
+        parts.append(Affine(*affine, factored=factored, bounds=_given(ranges, affine)))
+    if "crop" in ranges:
+        parts.append(Crop(smallest=_smallest(ranges)))
+    if colour:
+        parts.append(HSV(*colour, bounds=_given(ranges, colour)))
+    return parts[0] if len(parts) == 1 else Product(*parts)
+
+
+def _given(
+    ranges: Mapping[str, float | tuple[float, float] | None], names: Sequence[str]
+) -> dict[str, float | tuple[float, float]]:
+    return {name: value for name in names if (value := ranges[name]) is not None}
+
+
+def _expand(wanted: Wanted) -> dict[str, float | tuple[float, float] | None]:
+    """One entry for each coordinate (and "crop"), checked."""
+    if isinstance(wanted, str):
+        wanted = (wanted,)
+    pairs = list(wanted.items()) if isinstance(wanted, Mapping) else [(name, None) for name in wanted]
+    found: dict[str, float | tuple[float, float] | None] = {}
+    for name, value in pairs:
+        if name not in KNOWN:
+            raise ValueError(f"transform: received {name!r}; accepted are {', '.join(KNOWN)}")
+        if name in SHORT and value is not None:
+            raise ValueError(f"transform: received a range for {name!r}; accepted is one for each of {SHORT[name]}")
+        for part in SHORT.get(name, (name,)):
+            if part in found:
+                raise ValueError(f"transform: received {part!r} more than once; accepted is each name once")
+            found[part] = tuple(value) if isinstance(value, list | tuple) else value  # pyright: ignore[reportArgumentType]
+    if not found:
+        raise ValueError(f"transform: received no names; accepted are {', '.join(KNOWN)}")
+    return found
+
+
+def _pair(value: float | tuple[float, float]) -> tuple[float, float]:
+    return value if isinstance(value, tuple) else (-value, value)
+
+
+def _smallest(ranges: Mapping[str, float | tuple[float, float] | None]) -> float:
+    value = ranges["crop"]
+    if isinstance(value, tuple) or not 0 < (0.25 if value is None else value) < 1:
+        raise ValueError(f"transform: received crop with {value!r}; accepted is its smallest size, between 0 and 1")
+    return 0.25 if value is None else value
+
+
+def _check_range(name: str, low: float, high: float) -> None:
+    if not low <= 0 <= high:
+        raise ValueError(f"transform: received {name} from {low:.4g} to {high:.4g}; accepted is a range that holds 0")
+    turn = {"angle": 2 * math.pi, "hue": 1.0}.get(name, math.inf)
+    if high - low > turn * (1 + 1e-6):
+        got = f"{name} from {low:.4g} to {high:.4g}"
+        raise ValueError(f"transform: received {got}; accepted is at most one turn, {turn:.4g} in all")

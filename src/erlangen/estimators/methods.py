@@ -1,0 +1,133 @@
+"""The methods of the tables: which conditional and which objective go with each name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..distributions import Conditional, EntropyController, GlobalUniform, MeanFieldUniform, RealNVP
+from ..models import Averaged
+from ..nets import EmbeddingCNN
+from ..objectives import Augerino, AveragedObjective, HandMade, InstaAug, LearningToTransform, Plain
+from ..transforms import Transform
+from .config import RunConfig
+
+__all__ = ["METHODS", "Method", "Normalise"]
+
+FEATURES = 32  # that describe an input to a conditional, as published
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of a table.
+
+    Attributes:
+        about: what it does, in a sentence.
+        learned: whether its distribution is learned.
+        averages: whether its predictions are averaged over views.
+        alpha: the weight of the entropy or the width, unless one is given.
+        conditional: makes the distribution, from a transform and the channels of an image.
+        objective: makes what trains it.
+    """
+
+    about: str
+    learned: bool
+    averages: bool
+    alpha: float | None
+    conditional: Callable[[Transform, int], Conditional]
+    objective: Callable[[Averaged, RunConfig], AveragedObjective]
+
+
+class Normalise(nn.Module):
+    """Subtracts the mean of each channel and divides by its standard deviation.
+
+    Args:
+        mean: one number for each channel.
+        std: one number for each channel.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, mean: list[float], std: list[float]) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor(std).view(-1, 1, 1), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalised images, `(B, C, H, W)`."""
+        return (x - self.mean) / self.std
+
+
+def _flow(transform: Transform, channels: int) -> Conditional:
+    return RealNVP.over(transform, FEATURES, encoder=EmbeddingCNN(channels, FEATURES))
+
+
+def _box(transform: Transform, channels: int) -> Conditional:
+    return MeanFieldUniform.over(transform, FEATURES, encoder=EmbeddingCNN(channels, FEATURES))
+
+
+def _one_range(transform: Transform, channels: int) -> Conditional:
+    return GlobalUniform.over(transform, 1)
+
+
+def _whole_range(transform: Transform, channels: int) -> Conditional:
+    """Uniform within the bounds, and never anything else."""
+    (low, high), origin = transform.bounds, transform.origin
+    whole = GlobalUniform.over(transform, 1, width=torch.maximum(origin - low, high - origin).tolist())
+    return whole.requires_grad_(False)
+
+
+def _learning_to_transform(averaged: Averaged, config: RunConfig) -> AveragedObjective:
+    alpha: Any = config.alpha
+    if config.entropy is not None:
+        alpha = EntropyController(config.entropy, alpha=max(alpha, 1e-4), high=max(1.0, alpha))
+    return LearningToTransform(averaged, alpha, burn_in=config.burn_in, original=1.0)
+
+
+def _augerino(averaged: Averaged, config: RunConfig) -> AveragedObjective:
+    return Augerino(averaged, config.alpha or 0.0, burn_in=config.burn_in, original=1.0)
+
+
+def _instaaug(averaged: Averaged, config: RunConfig) -> AveragedObjective:
+    """The band is a quarter of a nat to either side of a target, or a quarter to a half of each coordinate's range."""
+    low, high = averaged.transform.bounds
+    if config.entropy is None:
+        shares = torch.tensor([[0.25], [0.5]]).to(low) * (high - low)
+        band = shares.log().sum(-1).tolist()
+    else:
+        band = [config.entropy - 0.25, config.entropy + 0.25]
+    own: Any = {"alpha": config.alpha, "burn_in": config.burn_in, "original": 1.0}
+    return InstaAug(averaged, (band[0], band[1]), **own)
+
+
+METHODS: dict[str, Method] = {
+    "flow": Method(
+        "Learning to Transform: a normalising flow gives every input its own distribution of transformations.",
+        *(True, True, 0.3, _flow, _learning_to_transform),
+    ),
+    "augerino": Method(
+        "Augerino: one range of transformations is learned for all inputs.",
+        *(True, True, 0.1, _one_range, _augerino),
+    ),
+    "instaaug": Method(
+        "InstaAug: every input has its own range of each coordinate.",
+        *(True, True, 0.2, _box, _instaaug),
+    ),
+    "affine": Method(
+        "Augmentation by hand: training on transformations uniform within the bounds, prediction without them.",
+        *(False, False, None, _whole_range, lambda averaged, config: HandMade(averaged)),
+    ),
+    "tta": Method(
+        "Test-time augmentation: plain training, prediction averaged over transformations uniform within the bounds.",
+        *(False, True, None, _whole_range, lambda averaged, config: Plain(averaged)),
+    ),
+    "none": Method(
+        "The classifier alone.",
+        *(False, False, None, _whole_range, lambda averaged, config: Plain(averaged)),
+    ),
+}

@@ -1,0 +1,210 @@
+"""What a trained run can do, measured, and the report that shows it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..data import DataSet
+from ..report.run import Findings, run_page
+from ..report.run_figures import Accuracy, Coordinate, Example
+from ..utils.io import plain, provenance, read_jsonl, write_bytes
+from ..utils.seeds import seeded
+from .methods import METHODS
+from .runs import Run, as_floats, write_record
+from .setting import Setting
+from .sources import some
+
+__all__ = ["half_ranges", "measure", "write_report"]
+
+Progress = Callable[[float, str], None]
+LOOKED_AT = 2000  # of training and validation set so many; the test set is whole
+SHOWN, VIEWS, SAMPLES = 6, 9, 2000  # images, views of each, and samples of their distributions
+CLASSES, PER_CLASS, POINTS = 20, 40, 500  # classes whose ranges are shown, images of each, and samples for an image
+
+
+def write_report(run: Run, setting: Setting, progress: Progress | None = None) -> Run:
+    """Measures a run and writes `report.html`, and its accuracy into `config.json`."""
+    findings = measure(run, setting, progress)
+    record = {**run.record, "results": {"accuracy": [plain(row) for row in findings.accuracy]}}
+    write_bytes(run.folder / "report.html", run_page(findings).encode())
+    write_record(run.folder, record)
+    return replace(run, record=record)
+
+
+def measure(run: Run, setting: Setting, progress: Progress | None = None) -> Findings:
+    """Accuracies, distributions, views and ranges.
+
+    Args:
+        run: what was trained.
+        setting: with its data.
+        progress: called with the share done, from 0 to 1, and what is being done.
+    """
+    tell, method = progress or (lambda share, what: None), METHODS[run.config.method]
+    accuracy = []
+    held = None if setting.validation is None else some(setting.validation, LOOKED_AT)
+    parts = {"test": setting.test, "validation": held, "training": some(setting.train, LOOKED_AT)}
+    for k, (name, part) in enumerate(parts.items()):
+        if part is not None:
+            tell(0.25 * k, f"accuracy on the {name} set")
+            accuracy.append(_accuracy(run, name, part))
+    shown = setting.test or setting.validation or setting.train
+    tell(0.75, "distributions")
+    views = run.config.method != "none"
+    ranges, labels = _ranges(run, shown) if method.learned else (np.zeros((0, 0)), np.zeros(0, int))
+    return Findings(
+        title=f"{setting.about['name']}: {run.config.method}",
+        lead=f"{method.about} {_lead(run, setting)}",
+        facts=_facts(run, setting),
+        accuracy=accuracy,
+        history=_history(run.folder),
+        coordinates=_coordinates(run),
+        learned=method.learned,
+        examples=_examples(run, shown) if views else (),
+        half_ranges=ranges,
+        labels=labels,
+        classes=run.classes,
+        code=_code(run.folder),
+        about=provenance(device=run.model.transform.bounds.device),
+    )
+
+
+def _accuracy(run: Run, name: str, data: DataSet) -> Accuracy:
+    y = data.y.cpu()
+
+    def share(averaged: bool) -> float:
+        return float((run.log_probs(data.x, averaged=averaged).argmax(-1).cpu() == y).double().mean())
+
+    return Accuracy(name, len(data), share(False), share(True) if run.averages else None)
+
+
+def _history(folder: Path) -> list[dict[str, Any]]:
+    return read_jsonl(folder / "log.jsonl")
+
+
+def _coordinates(run: Run) -> list[Coordinate]:
+    transform = run.model.transform
+    ends = transform.bounds.double().T.tolist()
+    kinds = zip(transform.names, ends, transform.periodic, strict=True)
+    return [Coordinate(name, low, high, periodic) for name, (low, high), periodic in kinds]
+
+
+@torch.no_grad()
+def _examples(run: Run, data: DataSet) -> list[Example]:
+    """One image of each of several classes, or more of each if they are few."""
+    chosen = data.subset(_spread(data, SHOWN))
+    x = as_floats(chosen.x, run.model.transform.bounds)
+    probabilities = run.log_probs(chosen.x).exp()
+    best = probabilities.max(-1)
+    with seeded(run.config.seed):
+        v = run.model.conditional(x).sample((SAMPLES,))
+        views = run.model.transform(x, v[:VIEWS])
+    return [
+        Example(
+            _bytes(x[i]),
+            run.classes[int(chosen.y[i])],
+            run.classes[int(best.indices[i])],
+            float(best.values[i]),
+            v[:, i].double().cpu().numpy(),
+            [_bytes(view) for view in views[:, i]],
+        )
+        for i in range(len(x))
+    ]
+
+
+def _spread(data: DataSet, n: int) -> Tensor:
+    """Indices of images, the classes in turn."""
+    y, found = data.y.cpu(), []
+    present = [c for c, count in enumerate(data.counts()) if count]
+    step = max(1, len(present) / n)
+    chosen = [present[int(k * step)] for k in range(min(n, len(present)))]
+    members = {c: (y == c).nonzero().flatten().tolist() for c in chosen}
+    for turn in range(-(-n // len(chosen))):
+        found += [members[c][turn] for c in chosen if turn < len(members[c])]
+    return torch.tensor(sorted(found[:n], key=lambda i: int(y[i])))
+
+
+def _bytes(image: Tensor) -> np.ndarray:
+    """An image in [0, 1] as `(H, W, 3)` bytes."""
+    colour = image.detach().cpu().double().clamp(0, 1).expand(3, -1, -1)
+    return (colour.movedim(0, -1).numpy() * 255).round().astype(np.uint8)
+
+
+@torch.no_grad()
+def _ranges(run: Run, data: DataSet) -> tuple[np.ndarray, np.ndarray]:
+    y, transform = data.y.cpu(), run.model.transform
+    present = [c for c, count in enumerate(data.counts()) if count][:CLASSES]
+    index = torch.cat([(y == c).nonzero().flatten()[:PER_CLASS] for c in present])
+    chosen = data.subset(index)
+    found = []
+    with seeded(run.config.seed):
+        for part in chosen.x.split(256):
+            v = run.model.conditional(as_floats(part, transform.bounds)).sample((POINTS,))
+            found.append(half_ranges(v, transform.bounds, transform.periodic))
+    return torch.cat(found).double().cpu().numpy(), chosen.y.cpu().numpy()
+
+
+def half_ranges(v: Tensor, bounds: Tensor, periodic: tuple[bool, ...], share: float = 0.98) -> Tensor:
+    """Half the length of the shortest range, on a circle the shortest arc, that holds a share of the samples.
+
+    Shape:
+        v: `(S, B, d)`; bounds: `(2, d)`; result: `(B, d)`.
+    """
+    ordered = v.sort(0).values
+    held = math.ceil(share * len(v))
+    found = []
+    for k, wraps in enumerate(periodic):
+        column, period = ordered[..., k], bounds[1, k] - bounds[0, k]
+        if wraps:
+            column = torch.cat((column, column[: held - 1] + period))
+        found.append((column[held - 1 :] - column[: len(column) - held + 1]).amin(0) / 2)
+    return torch.stack(found, -1)
+
+
+def _lead(run: Run, setting: Setting) -> str:
+    n, shape = len(setting.train), "×".join(map(str, setting.about["shape"][1:]))
+    names = ", ".join(run.model.transform.names)
+    what = "" if run.config.method == "none" else f" Coordinates: {names}."
+    return f"Trained on {n:,} images of {shape} pixels in {len(run.classes)} classes.{what}"
+
+
+def _facts(run: Run, setting: Setting) -> Mapping[str, str]:
+    config, rows = run.config, _history(run.folder)
+    steps = max((row["step"] for row in rows), default=0)
+    seconds = max((row["seconds"] for row in rows), default=0.0)
+    ranges = [
+        f"{c.name} {c.low * c.unit:.4g} to {c.high * c.unit:.4g}{c.sign}{' (whole circle)' if c.periodic else ''}"
+        for c in _coordinates(run)
+    ]
+    weights = sum(p.numel() for p in run.model.model.parameters())
+    facts = {
+        "data": f"{config.data}: {', '.join(f'{sum(n):,} {name}' for name, n in setting.about['counts'].items())}",
+        "classes": ", ".join(run.classes[:12]) + (", …" if len(run.classes) > 12 else ""),
+        "method": config.method,
+        "transform": "; ".join(ranges),
+        "classifier": f"{config.net}, {weights:,} parameters",
+        "training": f"{steps:,} steps of {config.batch_size} images, {config.samples} views each, in {seconds:.0f} s",
+        "evaluation": f"{config.eval_samples} views" if run.averages else "images as they are",
+        "alpha": "" if config.alpha is None else f"{config.alpha:g}",
+        "entropy": "" if config.entropy is None else f"held at {config.entropy:g} nats",
+        "seed": str(config.seed),
+        "left out": f"{len(setting.about['skipped'])} files that cannot be read" if setting.about["skipped"] else "",
+    }
+    return {name: value for name, value in facts.items() if value}
+
+
+def _code(folder: Path) -> str:
+    return "\n".join(
+        (
+            "from erlangen.estimators import load_run",
+            f'run = load_run("{folder.as_posix()}")',
+            "run.classes[run.predict(x)[0]]  # x: images (B, C, H, W), uint8 or in [0, 1]",
+        )
+    )

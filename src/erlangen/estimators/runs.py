@@ -1,0 +1,146 @@
+"""Run folders: what a run leaves behind, and how it becomes a model again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..models import Averaged
+from ..utils.io import read_json, write_bytes, write_json
+from ..utils.seeds import seeded
+from ..utils.shapes import check_tensor
+from .config import RunConfig
+from .methods import METHODS
+from .setting import build_model
+
+__all__ = ["CONFIG", "WEIGHTS", "Run", "load_run", "read_record", "save_weights", "write_record"]
+
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Run:
+    """A trained model with what it was trained on.
+
+    Attributes:
+        folder: where it is kept.
+        config: its settings.
+        model: the averaged classifier, in evaluation mode.
+        record: what `config.json` holds.
+    """
+
+    folder: Path
+    config: RunConfig
+    model: Averaged
+    record: Mapping[str, Any]
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes."""
+        return tuple(self.record["data"]["classes"])
+
+    @property
+    def averages(self) -> bool:
+        """Whether its predictions are averaged over views."""
+        return METHODS[self.config.method].averages
+
+    def predict(self, x: Tensor) -> Tensor:
+        """The most probable class of each image, an index into `classes`.
+
+        Shape:
+            x: `(B, C, H, W)`, uint8 or in [0, 1]; result: `(B,)`.
+        """
+        return self.log_probs(x).argmax(-1)
+
+    def log_probs(self, x: Tensor, *, averaged: bool | None = None, batch_size: int = 32) -> Tensor:
+        """The log-probability of each class, the same at every call.
+
+        Args:
+            x: images, `(B, C, H, W)`, uint8 or in [0, 1].
+            averaged: whether over views; as the method does if None.
+            batch_size: images at a time.
+
+        Shape:
+            result: `(B, K)`.
+        """
+        averaged, shape = self.averages if averaged is None else averaged, tuple(self.record["data"]["shape"])
+        ok = isinstance(x, Tensor) and x.ndim == 4 and tuple(x.shape[1:]) == shape and len(x) > 0
+        check_tensor("x", x, f"images {('B', *shape)}, as the run was trained on", ok)
+        like = self.model.transform.bounds
+        with torch.no_grad(), seeded(self.config.seed):
+            parts = [self._some(as_floats(part, like), averaged) for part in x.split(batch_size)]
+        return torch.cat(parts)
+
+    def _some(self, x: Tensor, averaged: bool) -> Tensor:
+        return self.model(x).log_probs if averaged else self.model.classify(x).log_softmax(-1)
+
+
+def as_floats(x: Tensor, like: Tensor) -> Tensor:
+    """Images in [0, 1], of the type and on the device of another tensor."""
+    return x.to(like) / 255 if x.dtype == torch.uint8 else x.to(like)
+
+
+def write_record(folder: Path, record: Mapping[str, Any]) -> None:
+    """Writes `config.json`."""
+    write_json(folder / CONFIG, {"format": FORMAT, **record})
+
+
+def read_record(folder: Path) -> dict[str, Any]:
+    """What `config.json` holds.
+
+    Raises:
+        ValueError: it is missing, damaged or of another version.
+    """
+    if not (folder / CONFIG).is_file():
+        what = "holds no run" if folder.is_dir() else "is no folder" if folder.exists() else "does not exist"
+        raise ValueError(f"run: received {str(folder)!r}, which {what}; accepted is a folder that a fit has made")
+    record = read_json(folder / CONFIG)
+    if not isinstance(record, dict) or record.get("format") != FORMAT or not {"config", "data"} <= set(record):
+        got = record.get("format") if isinstance(record, dict) else None
+        raise ValueError(f"{folder / CONFIG}: received the format {got!r}; accepted by this version is {FORMAT}")
+    return record
+
+
+def save_weights(folder: Path, model: Averaged) -> None:
+    """Writes `model.safetensors`, whole or not at all."""
+    from safetensors.torch import save
+
+    weights = {name: value.detach().cpu().contiguous().clone() for name, value in model.state_dict().items()}
+    write_bytes(folder / WEIGHTS, save(weights))
+
+
+def load_run(folder: str | os.PathLike[str], *, device: torch.device | str = "cpu") -> Run:
+    """The model of a run folder, with its weights, ready to predict.
+
+    Args:
+        folder: what `fit_run` or `erlangen fit` has written.
+        device: where the model goes.
+
+    Raises:
+        ValueError: there is no run, it was not finished, or its files are damaged; the message says which.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    folder = Path(folder)
+    record = read_record(folder)
+    if not (folder / WEIGHTS).is_file():
+        go_on = "go on with it: resume=True, or `erlangen fit --resume --output`"
+        raise ValueError(f"run: received {str(folder)!r}, which has no {WEIGHTS}: it was not finished; {go_on}")
+    config = RunConfig.read(record["config"])
+    model = build_model(config, record["data"])
+    try:
+        weights = load_file(folder / WEIGHTS)
+        model.load_state_dict(weights)
+    except (SafetensorError, RuntimeError) as error:
+        reason = (str(error).splitlines() or [""])[0]
+        again = "a run that is resumed writes it again from its checkpoint"
+        raise ValueError(f"{folder / WEIGHTS}: not readable ({reason}); {again}") from error
+    return Run(folder, config, model.to(device).eval(), record)

@@ -1,0 +1,118 @@
+"""A run before its first step: the data in parts, the settings complete, and the model that they make."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..data import DataSet, named_sets
+from ..models import Averaged
+from ..nets import build
+from ..utils.seeds import seeded
+from .config import RunConfig
+from .coordinates import COLOUR, build_transform, resolve_ranges
+from .methods import METHODS, Normalise
+from .sources import check_parts, describe_data, load_parts
+
+__all__ = ["Setting", "build_model", "prepare"]
+
+VIEWS = 8192  # at most so many are in memory at a time
+STEPS = 800
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a run needs.
+
+    Attributes:
+        config: the settings, none of them left open.
+        train: what it learns from.
+        validation: what was set aside.
+        test: what it never sees.
+        about: what `config.json` says of the data.
+    """
+
+    config: RunConfig
+    train: DataSet
+    validation: DataSet | None
+    test: DataSet | None
+    about: dict[str, Any]
+
+
+def prepare(config: RunConfig, data: DataSet | None = None, test: DataSet | None = None) -> Setting:
+    """Reads the data, sets some aside, and completes the settings.
+
+    Args:
+        config: the settings.
+        data: the training set; read from `config.data` if not given, and then `test` as well.
+        test: the test set.
+
+    Raises:
+        ValueError: something is unknown or does not fit; the message names it.
+    """
+    if config.method not in METHODS:
+        raise ValueError(f"method: received {config.method!r}; accepted is one of {', '.join(METHODS)}")
+    ranges = resolve_ranges(config.transform)
+    size = config.size
+    if data is None:
+        data, test, size = load_parts(config)
+        named = config.data in named_sets()
+        source = config.data if named else os.path.abspath(Path(config.data).expanduser())
+    else:
+        source = data.name
+    check_parts(data, test)
+    if set(ranges) & set(COLOUR) and data.x.shape[1] != 3:
+        got = f"{', '.join(set(ranges) & set(COLOUR))} for grey images"
+        raise ValueError(f"transform: received {got}; accepted for images in colour only")
+    train, validation = data.split(config.validation, seed=config.seed) if config.validation else (data, None)
+    settled = _settle(replace(config, data=source, transform=ranges, size=size), train)
+    about = describe_data(data, {"train": train, "validation": validation, "test": test})
+    build_model(settled, about)  # what does not fit says so before anything is written
+    return Setting(settled, train, validation, test, about)
+
+
+def _settle(config: RunConfig, train: DataSet) -> RunConfig:
+    """The settings that were left open."""
+    method, side = METHODS[config.method], train.x.shape[-1]
+    steps = STEPS if config.steps is None and config.epochs is None else config.steps
+    total = steps or (config.epochs or 0) * -(-len(train) // config.batch_size)
+    burn_in = config.burn_in
+    if burn_in is None:
+        burn_in = total // 10 if method.learned else 0
+    square = train.x.shape[-2] == side and side in (28, 32)
+    return replace(
+        config,
+        steps=steps,
+        burn_in=burn_in,
+        net=config.net or ("lenet" if square else "embedding"),
+        alpha=method.alpha if config.alpha is None else config.alpha,
+    )
+
+
+def build_model(config: RunConfig, about: Mapping[str, Any]) -> Averaged:
+    """The model of a run, with the weights that its seed gives.
+
+    Args:
+        config: settings without anything left open.
+        about: what `config.json` says of the data.
+    """
+    channels, height, width = about["shape"]
+    method, transform = METHODS[config.method], build_transform(config.transform)
+    # Wide enough to classify: its default is the width of an encoder.
+    own = {"width": 16} if config.net == "embedding" else {}
+    with seeded(config.seed):
+        net = build(
+            config.net or "lenet", classes=len(about["classes"]), channels=channels, size=min(height, width), **own
+        )
+        return Averaged(
+            net,
+            transform,
+            method.conditional(transform, channels),
+            samples=config.samples,
+            eval_samples=config.eval_samples,
+            normalise=Normalise(**about["normalise"]),
+            largest=VIEWS,
+        )

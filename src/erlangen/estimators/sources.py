@@ -1,0 +1,133 @@
+"""The data of a run: where they come from, and what is set aside."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image, UnidentifiedImageError
+
+from ..data import DataSet, FolderSet, load, named_sets
+from ..data.images import SUFFIXES, image_size, quiet_bombs
+from ..utils.seeds import generator
+from .config import RunConfig
+
+__all__ = ["LARGEST", "check_parts", "describe_data", "load_parts", "some"]
+
+LARGEST = 64  # the side to which pictures are resized unless the user says otherwise
+LEAST = 8  # what the encoder of a conditional needs
+
+
+def load_parts(config: RunConfig) -> tuple[DataSet, DataSet | None, int | None]:
+    """The training and the test part of what `config.data` names, and the size to which its pictures were resized."""
+    source, path = config.data, Path(config.data).expanduser()
+    if source in named_sets():
+        _no_size(config, f"the named set {source!r}")
+        return load(source), load(source, "test"), None
+    if not path.exists():
+        known = f"a named set ({', '.join(named_sets())}), a folder with a sub-folder for each class, or a .npz file"
+        raise ValueError(f"data: received {source!r}, which does not exist; accepted is {known}")
+    if not path.is_dir():
+        _no_size(config, f"the file {source!r}")
+        return load(path), load(path, "test") if _npz_has_test(path) else None, None
+    root = path / "train" if _has_folders(path / "train") else path
+    size = config.size or _default_size(root)
+    options: dict[str, Any] = {"size": size, "unreadable": config.unreadable}
+    test = load(path, "test", **options) if root != path and _has_folders(path / "test") else None
+    return load(path, **options), test, size
+
+
+def _no_size(config: RunConfig, what: str) -> None:
+    if config.size is not None:
+        raise ValueError(f"size: received {config.size} for {what}; accepted for folders of pictures only")
+
+
+def _has_folders(path: Path) -> bool:
+    return path.is_dir() and any(entry.is_dir() for entry in path.iterdir())
+
+
+def _npz_has_test(path: Path) -> bool:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return "x_test" in file.files
+    except (AttributeError, EOFError, OSError, TypeError, ValueError):
+        return False  # the training part, which is read first, says what is wrong
+
+
+def _default_size(root: Path) -> int | None:
+    """None if the pictures have one size that is small enough, else `LARGEST`; only their headers are read."""
+    files = (file for file in root.glob("*/*") if file.suffix.lower() in SUFFIXES)
+    sizes: set[tuple[int, int]] = set()
+    with quiet_bombs():
+        for file in files:
+            try:
+                sizes.add(image_size(file))
+            except (OSError, SyntaxError, ValueError, UnidentifiedImageError, Image.DecompressionBombError):
+                continue  # reading the folder names it
+            if len(sizes) > 1 or max(max(size) for size in sizes) > LARGEST:
+                return LARGEST
+    return None
+
+
+def check_parts(data: DataSet, test: DataSet | None) -> None:
+    """Raises a `ValueError` for data from which no classifier of images can be trained, or parts that do not match."""
+    shape = tuple(data.x.shape[1:])
+    if len(shape) != 3:
+        raise ValueError(f"data: received series {shape}; accepted are images (C, H, W), so far")
+    if min(shape[1:]) < LEAST:
+        raise ValueError(f"data: received images of {shape[1]}×{shape[2]} pixels; accepted are at least {LEAST}")
+    if sum(n > 0 for n in data.counts()) < 2:
+        raise ValueError(f"data: received images of {data.classes} alone; accepted are at least two classes")
+    if test is None:
+        return
+    if test.classes != data.classes:
+        alien = sorted(set(test.classes) ^ set(data.classes)) or list(test.classes)
+        raise ValueError(f"test: received classes that differ in {alien[:5]}; accepted are those of the training part")
+    if tuple(test.x.shape[1:]) != shape:
+        got = "×".join(map(str, test.x.shape[1:]))
+        raise ValueError(f"test: received images of {got}; accepted are those of the training part, {shape}")
+
+
+def describe_data(data: DataSet, parts: dict[str, DataSet | None]) -> dict[str, Any]:
+    """What `config.json` says of the data."""
+    skipped = [str(file.path) for file in data.skipped] if isinstance(data, FolderSet) else []
+    mean, std = _moments(parts["train"] or data)
+    return {
+        "name": data.name,
+        "shape": list(data.x.shape[1:]),
+        "classes": list(data.classes),
+        "counts": {name: part.counts() for name, part in parts.items() if part is not None},
+        "digest": _digest(data),
+        "skipped": skipped,
+        "normalise": {"mean": mean, "std": std},
+    }
+
+
+def some(data: DataSet, n: int) -> DataSet:
+    """At most n of the signals, always the same."""
+    if len(data) <= n:
+        return data
+    return data.subset(torch.randperm(len(data), generator=generator(0))[:n].sort().values)
+
+
+def _moments(data: DataSet) -> tuple[list[float], list[float]]:
+    """Mean and standard deviation of each channel, of images in [0, 1]."""
+    scale = 255.0 if data.x.dtype == torch.uint8 else 1.0
+    sums = torch.zeros(2, data.x.shape[1], dtype=torch.float64)
+    for part in data.x.split(1024):
+        x = part.double().cpu() / scale
+        sums += torch.stack((x.sum((0, 2, 3)), x.square().sum((0, 2, 3))))
+    mean, square = sums * data.x.shape[1] / data.x.numel()
+    std = (square - mean.square()).clamp(min=1e-6).sqrt()
+    return [[round(value, 6) for value in row.tolist()] for row in (mean, std)]  # pyright: ignore[reportReturnType]
+
+
+def _digest(data: DataSet) -> str:
+    """Tells whether a run goes on with the data that it began with."""
+    found = hashlib.sha256(repr((data.classes, tuple(data.x.shape), str(data.x.dtype))).encode())
+    for tensor in (data.x, data.y):
+        found.update(tensor.cpu().contiguous().numpy().data)
+    return found.hexdigest()[:16]

@@ -1,0 +1,151 @@
+"""Training a run into its folder, from the first step or from its last good checkpoint."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..data import DataSet
+from ..train import Config, Cosine, Optimiser, TensorLoader, fit
+from ..utils.io import provenance
+from .config import RunConfig
+from .methods import METHODS
+from .runs import CONFIG, Run, read_record, save_weights, write_record
+from .setting import Setting, build_model, prepare
+from .sources import some
+
+__all__ = ["continued", "fit_run", "train_run"]
+
+LENGTH = ("steps", "epochs")  # what may change when a run goes on
+JUDGED = 1000  # images for a validation while it trains
+
+
+def fit_run(
+    config: RunConfig,
+    data: DataSet | None = None,
+    *,
+    folder: str | os.PathLike[str],
+    test: DataSet | None = None,
+    resume: bool = False,
+    progress: Callable[[float, str], None] | None = None,
+) -> Run:
+    """Trains a model and leaves a run folder: weights, settings, log, checkpoints and a report.
+
+    Args:
+        config: what is trained, and how. When a run goes on, its own settings count, but for `steps` and `epochs`.
+        data: what it learns from; read from `config.data` if not given.
+        folder: where the run goes; a folder that holds something is refused, unless the run in it is resumed.
+        test: what it is tested on.
+        resume: whether to go on with the run in the folder.
+        progress: called with the share done, from 0 to 1, and what is being done, after training.
+
+    Raises:
+        ValueError: something in the settings or the data is wrong; nothing has been written.
+        FileExistsError: the folder holds something.
+
+    Example:
+        >>> import tempfile
+        >>> from erlangen.data import glyphs
+        >>> config = RunConfig(method="none", steps=2, batch_size=8, device="cpu")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     run = fit_run(config, glyphs(64), folder=f"{folder}/run")
+        >>> run.predict(glyphs(3, seed=1).x).shape
+        torch.Size([3])
+    """
+    from .reporting import write_report
+
+    folder = Path(folder)
+    check_folder(folder, resume)
+    setting = prepare(continued(folder, config) if resume else config, data, test)
+    run = train_run(setting, folder, resume=resume)
+    return write_report(run, setting, progress)
+
+
+def continued(folder: Path, config: RunConfig) -> RunConfig:
+    """The settings of a run that goes on: its own, but for its length if another is given."""
+    stored = RunConfig.read(read_record(folder)["config"])
+    longer = {name: getattr(config, name) for name in LENGTH}
+    return replace(stored, **longer) if any(longer.values()) else stored
+
+
+def check_folder(folder: Path, resume: bool) -> None:
+    """Refuses a folder that holds something, so that nothing is overwritten; to resume, one that holds no run."""
+    if resume:
+        read_record(folder)
+    elif (folder / CONFIG).exists():
+        raise FileExistsError(
+            f"output: received {str(folder)!r}, which holds a run already; accepted is a new folder, or the same with "
+            "resume=True to go on with it"
+        )
+    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        what = "holds other files" if folder.is_dir() else "is a file"
+        raise FileExistsError(f"output: received {str(folder)!r}, which {what}; accepted is a new or empty folder")
+
+
+def train_run(setting: Setting, folder: Path, *, resume: bool = False) -> Run:
+    """Trains, and writes everything but the report."""
+    check_folder(folder, resume)
+    config, about = setting.config, setting.about
+    record: dict[str, Any] = {"config": config, "data": about, "provenance": provenance()}
+    if resume:
+        record = _checked(read_record(folder), setting) | {"config": config}
+    loader = _loader(setting.train, config)
+    how = training_config(config, len(loader), folder, resume)
+    write_record(folder, record)
+    model = build_model(config, about)
+    objective = METHODS[config.method].objective(model, config)
+    fit(objective, loader, how, validation=_validation(setting))
+    save_weights(folder, model)
+    return Run(folder, config, model.eval(), record)
+
+
+def training_config(config: RunConfig, per_epoch: int, folder: Path, resume: bool) -> Config:
+    """The settings of `erlangen.train.fit`; ten validations, for they cost as much as many steps."""
+    if config.device not in ("auto", "cpu") and not _available(config.device):
+        raise ValueError(
+            f"device: received {config.device!r}, which this machine does not have; accepted are auto, cpu"
+        )
+    length = config.steps or (config.epochs or 0) * per_epoch
+    return Config(
+        validate_every=max(1, length // 10),
+        epochs=config.epochs,
+        steps=config.steps,
+        optimiser=Optimiser("adamw", config.lr, clip=5.0, schedule=Cosine(0.1)),
+        seed=config.seed,
+        precision=config.precision,
+        compile=config.compile,
+        accelerator=config.device,
+        folder=folder,
+        resume=resume,
+        checkpoint_seconds=config.checkpoint_seconds,
+        log_every=config.log_every,
+    )
+
+
+def _available(device: str) -> bool:
+    if device in ("cuda", "gpu"):
+        return torch.cuda.is_available()
+    return device == "mps" and torch.backends.mps.is_available()
+
+
+def _loader(data: DataSet, config: RunConfig) -> TensorLoader:
+    x = data.x if data.x.dtype == torch.uint8 else data.x.to(torch.get_default_dtype())
+    return TensorLoader(x, data.y, batch_size=config.batch_size, seed=config.seed)
+
+
+def _validation(setting: Setting) -> TensorLoader | None:
+    return None if setting.validation is None else _loader(some(setting.validation, JUDGED), setting.config)
+
+
+def _checked(record: dict[str, Any], setting: Setting) -> dict[str, Any]:
+    stored: Mapping[str, Any] = record["data"]
+    for name in ("classes", "shape", "digest"):
+        if stored[name] != setting.about[name]:
+            what = {"digest": "other images or labels"}.get(name, f"{name} {setting.about[name]}")
+            raise ValueError(f"data: received {what} than the run began with; accepted is the same data, or a new run")
+    return record

@@ -1,0 +1,161 @@
+"""An experiment is one table or figure of a paper: how to compute its rows, and how to show them."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import importlib
+import pkgutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from matplotlib.figure import Figure
+
+__all__ = ["Claim", "Experiment", "Row", "Rows", "experiment", "experiments", "find", "tidy"]
+
+Row: TypeAlias = dict[str, Any]  # plain columns; arrays (images, curves) are kept beside them
+Rows: TypeAlias = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A number that the paper prints or implies, and what is asked of ours.
+
+    Attributes:
+        metric: the column of the rows.
+        what: what it says, in words.
+        where: which rows count, by their columns.
+        paper: what the paper says, in its words or numbers; "–" where it has none.
+        low: the least that is asked of ours, if anything.
+        high: the greatest.
+    """
+
+    metric: str
+    what: str
+    where: Mapping[str, Any] = field(default_factory=dict)
+    paper: str = "–"
+    low: float | None = None
+    high: float | None = None
+
+    def values(self, rows: Rows) -> list[float]:
+        """Ours, one for each row that counts."""
+        fits = (row for row in rows if all(row.get(name) == value for name, value in self.where.items()))
+        return [row[self.metric] for row in fits if row.get(self.metric) is not None]
+
+    def holds(self, value: float) -> bool:
+        """Whether a value is as asked."""
+        return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
+
+    @property
+    def asked(self) -> str:
+        """What is asked, in words."""
+        low, high = self.low, self.high
+        if low is not None and high is not None:
+            return f"{low:.3g} to {high:.3g}"
+        return f"≥ {low:.3g}" if low is not None else f"≤ {high:.3g}" if high is not None else "–"
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One table or figure of a paper.
+
+    Attributes:
+        id: paper and artefact, "ltt/figure2".
+        about: the docstring of its file.
+        full: the configuration of the paper's scale.
+        smoke: one of seconds.
+        paper: what the paper prints.
+        compute: from a configuration to rows.
+        show: from rows to a figure.
+        keys: the columns that tell one row from another; a new run replaces rows that agree in them.
+    """
+
+    id: str
+    about: str
+    full: Any
+    smoke: Any
+    paper: tuple[Claim, ...]
+    compute: Callable[[Any], list[Row]]
+    show: Callable[[Rows], Figure]
+    keys: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """The first line of the docstring."""
+        return self.about.strip().partition("\n")[0]
+
+    def config(self, *, smoke: bool = False, **changes: Any) -> Any:
+        """A configuration: full or smoke, with changes (`seed`, `device`)."""
+        return dataclasses.replace(self.smoke if smoke else self.full, **changes)
+
+    def run(self, config: Any) -> list[Row]:
+        """The rows of a configuration, checked: flat, and told apart by the keys."""
+        return tidy(self.compute(config), self.keys)
+
+
+def experiment(
+    id: str,
+    run: Callable[[Any], list[Row]],
+    show: Callable[[Rows], Figure],
+    *,
+    full: Any,
+    smoke: Any,
+    paper: Sequence[Claim],
+    keys: Sequence[str] = ("method", "dataset", "seed"),
+) -> Experiment:
+    """What a paper's file ends with; the docstring of the file tells what the experiment is about."""
+    about = sys.modules[run.__module__].__doc__ or ""
+    return Experiment(id, about, full, smoke, tuple(paper), run, show, tuple(keys))
+
+
+def tidy(rows: Sequence[Row], keys: Sequence[str]) -> list[Row]:
+    """The rows, when they are flat and no two agree in all keys.
+
+    Raises:
+        ValueError: a column is neither plain nor an array, a key is missing, or two rows have the same keys.
+    """
+    seen: set[tuple[Any, ...]] = set()
+    for i, row in enumerate(rows):
+        for name, value in row.items():
+            if not isinstance(value, bool | int | float | str | np.ndarray | None):
+                raise ValueError(f"rows[{i}][{name!r}]: received {type(value).__name__}; accepted are plain columns")
+        if missing := [key for key in keys if key not in row]:
+            raise ValueError(f"rows[{i}]: received no {', '.join(missing)}; accepted are rows with {', '.join(keys)}")
+        place = tuple(row[key] for key in keys)
+        if place in seen:
+            raise ValueError(f"rows[{i}]: received {place} twice; accepted are rows that differ in {', '.join(keys)}")
+        seen.add(place)
+    return list(rows)
+
+
+def experiments() -> dict[str, Experiment]:
+    """All experiments by their ids: every module of every paper that has an `EXPERIMENT`."""
+    from . import __path__ as root
+
+    found: dict[str, Experiment] = {}
+    for paper in pkgutil.iter_modules(root):
+        if not paper.ispkg:
+            continue
+        package = importlib.import_module(f"{__package__}.{paper.name}")
+        for module in pkgutil.iter_modules(package.__path__):
+            value = getattr(importlib.import_module(f"{package.__name__}.{module.name}"), "EXPERIMENT", None)
+            if isinstance(value, Experiment):
+                found[value.id] = value
+    return found
+
+
+def find(name: str) -> list[Experiment]:
+    """An experiment by its id ("ltt/figure2"), or all of a paper ("ltt").
+
+    Raises:
+        ValueError: there is none; the message has what there is.
+    """
+    known = experiments()
+    if chosen := [known[name]] if name in known else [e for e in known.values() if e.id.startswith(f"{name}/")]:
+        return chosen
+    near = difflib.get_close_matches(name, known, 1)
+    hint = f" (did you mean {near[0]}?)" if near else ""
+    raise ValueError(f"experiment: received {name!r}{hint}; accepted is one of {', '.join(known)}")

@@ -1,0 +1,83 @@
+"""docs/results.md: what the papers print and what we computed, side by side, from stored rows."""
+
+from __future__ import annotations
+
+import importlib
+import statistics
+from collections.abc import Callable
+from itertools import groupby
+from pathlib import Path
+
+from ..utils.io import write_bytes
+from .base import Claim, Experiment, Rows, experiments
+from .draw import png
+from .store import Results, path_of, read
+
+__all__ = ["redraw", "section"]
+
+LEAD = """# Results
+
+Numbers that the papers print or imply, and ours. `erlangen reproduce <experiment>` computes rows, `erlangen reproduce
+--report` makes this page from them. *Ours* is the mean ± the standard deviation over seeds; *met* counts the seeds for
+which what is asked holds. *Scale* is the number of transformed inputs in training, as a share of the published code's.
+"""
+
+
+def redraw(results: Path, docs: Path, tell: Callable[[float, str], None] = lambda share, what: None) -> list[Path]:
+    """Writes `results.md` and its figures from the result files, and returns what it wrote."""
+    known, paths, parts = experiments(), [], [LEAD]
+    for paper, group in groupby(sorted(known), lambda name: name.partition("/")[0]):
+        about = (importlib.import_module(f"{__package__}.{paper}").__doc__ or paper).strip().partition("\n")[0]
+        parts.append(f"## {paper}: {about}\n")
+        for name in group:
+            experiment = known[name]
+            stored, image = read(experiment, results), docs / "images" / f"{name.replace('/', '-')}.png"
+            if stored.rows:
+                write_bytes(image, png(experiment.show(stored.rows)))
+                paths.append(image)
+            else:
+                image.unlink(missing_ok=True)
+            parts.append(section(experiment, stored, f"images/{image.name}"))
+            tell(len(parts) / (len(known) + 2), name)
+    page = docs / "results.md"
+    write_bytes(page, "\n".join(parts).encode())
+    return [page, *paths]
+
+
+def section(experiment: Experiment, stored: Results, image: str) -> str:
+    """One experiment: what it is about, its figure, its table, and where the rows come from."""
+    _, _, rest = experiment.about.strip().partition("\n")
+    lines = [f"### {experiment.id}\n", f"**{experiment.title}**\n", rest.strip() + "\n"]
+    if stored.rows:
+        lines.append(f"![{experiment.id}]({image})\n")
+    lines += ["| what | paper | asked | ours | met |", "|---|---|---|---|---|"]
+    lines += [_line(claim, stored.rows) for claim in experiment.paper]
+    return "\n".join([*lines, "", _origin(experiment, stored), ""])
+
+
+def _line(claim: Claim, rows: Rows) -> str:
+    values = claim.values(rows)
+    asked = claim.low is not None or claim.high is not None
+    met = f"{sum(map(claim.holds, values))} of {len(values)}" if asked and values else "–"
+    return f"| {claim.what} | {claim.paper} | {claim.asked} | {_ours(values)} | {met} |"
+
+
+def _ours(values: list[float]) -> str:
+    if not values:
+        return "not run"
+    spread = f" ± {statistics.stdev(values):.2g}" if len(values) > 1 else ""
+    return f"{statistics.fmean(values):.3g}{spread}"
+
+
+def _origin(experiment: Experiment, stored: Results) -> str:
+    if not stored.rows:
+        return f"Not run: `erlangen reproduce {experiment.id} --device cuda --seeds 5`."
+    about = [run["provenance"] for run in stored.runs]
+    seconds = sum(a["seconds"] or 0 for a in about)
+    commits = ", ".join(sorted({(a["commit"] or "unknown")[:10] + ("*" if a["dirty"] else "") for a in about}))
+    names = ", ".join(sorted({a["device_name"] for a in about}))
+    scales = sorted({row["scale"] for row in stored.rows if row.get("scale") is not None})
+    scale = f"{scales[0]:.0%}" if len(set(scales)) == 1 else f"{scales[0]:.0%} to {scales[-1]:.0%}"
+    file = path_of(experiment, Path("results")).as_posix()
+    day = max(a["time"] for a in about)[:10]
+    return f"{len(about)} runs, {seconds:.0f} s on {names}, {day}, commit {commits}; scale {scale}; rows: `{file}`."

@@ -1,0 +1,83 @@
+"""Running experiments: one run for each seed, several at a time where a device would otherwise wait for the host."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from pathlib import Path
+
+import torch
+
+from .base import Experiment, experiments
+from .store import Results, record, write
+
+__all__ = ["pick_device", "reproduce"]
+
+MOST = 6  # processes that share a device
+
+
+def pick_device(name: str) -> str:
+    """The device by its name; "auto" is CUDA where there is one."""
+    if name not in ("auto", "cpu", "cuda"):
+        raise ValueError(f"device: received {name!r}; accepted is one of auto, cpu, cuda")
+    there = torch.cuda.is_available()
+    if name == "cuda" and not there:
+        raise ValueError("device: received 'cuda', but torch sees no such device here; accepted is cpu")
+    return "cuda" if there and name != "cpu" else "cpu"
+
+
+def reproduce(
+    chosen: Sequence[Experiment],
+    folder: Path,
+    *,
+    smoke: bool = False,
+    device: str = "cpu",
+    seeds: int = 1,
+    jobs: int | None = None,
+    tell: Callable[[float, str], None] = lambda share, what: None,
+) -> Iterator[tuple[Experiment, Results, Path]]:
+    """Runs experiments and stores their rows, after each seed.
+
+    Args:
+        chosen: which.
+        folder: where result files are.
+        smoke: whether to run the configuration of seconds.
+        device: "cpu" or "cuda".
+        seeds: how many, from 0 on.
+        jobs: how many seeds at a time, each in a process of its own; if None, one on the CPU, and on CUDA, where small
+            models leave the device idle most of the time, as many as there are, up to six.
+        tell: called with the share done and what was done.
+
+    Yields:
+        The experiment, what was computed, and the file.
+    """
+    jobs = (min(seeds, MOST, os.cpu_count() or 1) if device == "cuda" else 1) if jobs is None else jobs
+    total, done = len(chosen) * seeds, 0
+    for experiment in chosen:
+        for results in _seeds(experiment, smoke, device, seeds, jobs):
+            path, done = write(experiment, folder, results), done + 1
+            tell(done / total, f"{experiment.id}, {len(results.rows)} rows")
+            yield experiment, results, path
+
+
+def _seeds(experiment: Experiment, smoke: bool, device: str, seeds: int, jobs: int) -> Iterator[Results]:
+    if min(jobs, seeds) == 1:
+        yield from (_one(experiment.id, smoke, device, seed, None) for seed in range(seeds))
+        return
+    threads = max(1, (os.cpu_count() or 1) // jobs)
+    with ProcessPoolExecutor(min(jobs, seeds), mp_context=get_context("spawn")) as pool:  # CUDA does not survive a fork
+        waiting = [pool.submit(_one, experiment.id, smoke, device, seed, threads) for seed in range(seeds)]
+        yield from (future.result() for future in as_completed(waiting))
+
+
+def _one(name: str, smoke: bool, device: str, seed: int, threads: int | None) -> Results:
+    if threads is not None:
+        torch.set_num_threads(threads)
+    experiment = experiments()[name]
+    config = experiment.config(smoke=smoke, device=device, seed=seed)
+    start = time.monotonic()
+    rows = experiment.run(config)
+    return record(config, rows, device=device, seconds=time.monotonic() - start)

@@ -1,0 +1,104 @@
+"""Result files: rows with the runs that they come from, arrays beside them, and what a new run replaces.
+
+`results/<paper>/<artefact>.json` is `{"experiment": id, "runs": [{"id", "config", "provenance"}, …], "rows": […]}`,
+each row naming its run. Arrays of rows (images, curves) are in the `.npz` of the same name, by the row's keys.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..utils.io import plain, provenance, read_json, write_json, write_npz
+from .base import Experiment, Row
+
+__all__ = ["Results", "Run", "merge", "read", "record", "write"]
+
+Run = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Results:
+    """What is stored of an experiment; rows have their arrays as columns."""
+
+    runs: list[Run] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+
+
+def record(config: Any, rows: Sequence[Row], *, device: str, seconds: float) -> Results:
+    """A run and its rows, with provenance."""
+    run = uuid.uuid4().hex[:12]
+    about = provenance(config, device=device, seconds=seconds)
+    settings = about.pop("config")
+    return Results([{"id": run, "config": settings, "provenance": about}], [{**row, "run": run} for row in rows])
+
+
+def merge(old: Results, new: Results, keys: Sequence[str]) -> Results:
+    """The old rows but those that a new one replaces, and the new ones; runs without rows are forgotten."""
+    fresh = {place(row, keys) for row in new.rows}
+    rows = [row for row in old.rows if place(row, keys) not in fresh] + new.rows
+    used = {row["run"] for row in rows}
+    return Results([run for run in (*old.runs, *new.runs) if run["id"] in used], rows)
+
+
+def place(row: Mapping[str, Any], keys: Sequence[str]) -> tuple[str, ...]:
+    """What tells a row from the others; its text, so that a row is the same before and after it was on the disk."""
+    return tuple(str(plain(row.get(key))) for key in keys)
+
+
+def path_of(experiment: Experiment, folder: Path) -> Path:
+    """Where the results of an experiment are."""
+    return folder / f"{experiment.id}.json"
+
+
+def read(experiment: Experiment, folder: Path) -> Results:
+    """What is stored; nothing if there is no file.
+
+    Raises:
+        ValueError: the file is not such a file, or arrays that its rows have are missing.
+    """
+    path = path_of(experiment, folder)
+    if not path.is_file():
+        return Results()
+    content = read_json(path)
+    if not isinstance(content, dict) or content.get("experiment") != experiment.id or "rows" not in content:
+        raise ValueError(f"{path}: received another kind of file; accepted are the results of {experiment.id}")
+    arrays = _arrays(path.with_suffix(".npz"))
+    rows: list[Row] = []
+    for row in content["rows"]:
+        names, row = row.get("arrays") or "", {name: value for name, value in row.items() if name != "arrays"}
+        for name in filter(None, names.split(",")):
+            key = "/".join((*place(row, experiment.keys), name))
+            if key not in arrays:
+                raise ValueError(f"{path.with_suffix('.npz')}: has no {key!r}; run {experiment.id} again")
+            row[name] = arrays[key]
+        rows.append(row)
+    return Results(content["runs"], rows)
+
+
+def write(experiment: Experiment, folder: Path, new: Results) -> Path:
+    """Stores a run: rows with the same keys are replaced, others stay. Each file is replaced in one step."""
+    results = merge(read(experiment, folder), new, experiment.keys)
+    rows, arrays = [], {}
+    for row in results.rows:
+        own = {name: value for name, value in row.items() if isinstance(value, np.ndarray)}
+        flat = {name: value for name, value in row.items() if name not in own}
+        arrays |= {"/".join((*place(row, experiment.keys), name)): value for name, value in own.items()}
+        rows.append({**flat, "arrays": ",".join(own)} if own else flat)
+    path = path_of(experiment, folder)
+    if arrays:
+        write_npz(path.with_suffix(".npz"), arrays)
+    write_json(path, {"experiment": experiment.id, "runs": results.runs, "rows": rows})
+    return path
+
+
+def _arrays(path: Path) -> dict[str, np.ndarray]:
+    if not path.is_file():
+        return {}
+    with np.load(path, allow_pickle=False) as file:
+        return dict(file)

@@ -1,0 +1,145 @@
+"""The report of a run: one self-contained page from what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .canvas import encode
+from .page import Image, Section, page
+from .run_figures import (
+    Accuracy,
+    Coordinate,
+    Example,
+    accuracy_figure,
+    curves_figure,
+    distribution_figure,
+    enlarge,
+    ranges_figure,
+)
+
+__all__ = ["Findings", "run_page"]
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What the report of a run shows.
+
+    Attributes:
+        title: of the page.
+        lead: what was trained, in a sentence or two.
+        facts: the settings, by name.
+        accuracy: by part of the data.
+        history: the rows of the log.
+        coordinates: of the transform.
+        learned: whether the distribution was learned; otherwise it is only said what it is.
+        examples: several inputs; none where a method has no views.
+        half_ranges: half of the shortest range that holds 98 % of the samples, for many inputs, `(N, d)`.
+        labels: their classes, `(N,)`.
+        classes: the names of the classes.
+        code: how to use the run.
+        about: its provenance.
+    """
+
+    title: str
+    lead: str
+    facts: Mapping[str, str]
+    accuracy: Sequence[Accuracy]
+    history: Sequence[Mapping[str, Any]]
+    coordinates: Sequence[Coordinate] = ()
+    learned: bool = False
+    examples: Sequence[Example] = ()
+    half_ranges: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    labels: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
+    classes: Sequence[str] = ()
+    code: str = ""
+    about: Mapping[str, Any] | None = None
+
+
+def run_page(findings: Findings) -> str:
+    """The whole page."""
+    sections: dict[str, list[Section]] = {"Result": [_accuracy(findings)]}
+    if findings.learned:
+        sections["What it has learned"] = [_distributions(findings)]
+        if len(findings.half_ranges):
+            sections["Class by class"] = [_ranges(findings)]
+    if findings.examples:
+        sections["What it sees"] = [_views(findings)]
+    sections["How it went"] = [_curves(findings)]
+    sections["What it is"] = [_settings(findings)]
+    return page(findings.title, findings.lead, sections, findings.about)
+
+
+def _accuracy(findings: Findings) -> Section:
+    def words(row: Accuracy) -> str:
+        averaged = "" if row.averaged is None else f", {row.averaged:.1%} averaged over views"
+        return f"{row.part}: {row.plain:.1%} as it is{averaged}"
+
+    alt = "; ".join(words(row) for row in findings.accuracy)
+    both = any(row.averaged is not None for row in findings.accuracy)
+    text = "The share of images whose class is predicted rightly"
+    text += ", each seen once as it is, and averaged over transformed views of it." if both else ", each as it is."
+    figure = Image(accuracy_figure(findings.accuracy), alt, width=760)
+    return Section("Accuracy", text, rows=[("", [figure])], per_line=1)
+
+
+def _distributions(findings: Findings) -> Section:
+    images = []
+    for example in findings.examples:
+        caption = f"{example.label}; predicted {example.predicted}, {example.probability:.0%}"
+        alt = f"Distribution of transformations for an image of {example.label}"
+        images.append(Image(distribution_figure(example, findings.coordinates), alt, caption, width=720))
+    text = (
+        "Which transformations leave the meaning of an image unchanged, as the model believes, for several images. "
+        "What lies far out around a ring, or high in a histogram, is likely."
+    )
+    note = (
+        "A ring shows an angle: upwards is the image as it is, left a quarter turn counter-clockwise; the dashed "
+        "circle is what no preference would look like. In a histogram the dashed line is the image as it is. Marginals "
+        "of 2000 samples each."
+    )
+    return Section("Learned distributions", text, note, rows=[("", images)], per_line=2)
+
+
+def _views(findings: Findings) -> Section:
+    rows = []
+    for example in findings.examples:
+        own = Image(encode(enlarge(example.image)), f"An image of {example.label}", "the image", marked=True, width=104)
+        views = [Image(encode(enlarge(view)), "A transformed view of it", width=104) for view in example.views]
+        rows.append((example.label, [own, *views]))
+    who = "drawn from its learned distribution" if findings.learned else "uniform within the bounds"
+    text = f"Images as they are, marked, and views of them, {who}."
+    return Section("Views", text, rows=rows, per_line=1 + max(len(e.views) for e in findings.examples))
+
+
+def _ranges(findings: Findings) -> Section:
+    figure = ranges_figure(findings.half_ranges, findings.labels, findings.classes, findings.coordinates)
+    shown, every = len(np.unique(findings.labels)), len(findings.classes)
+    some = "" if shown == every else f", the first {shown} of {every} classes"
+    text = (
+        "How widely the images of each class may be transformed: half the length of the shortest range that holds 98 % "
+        "of the samples. The bar is the mean, each dot an image, the pale bar the whole range that was allowed."
+    )
+    alt = "Mean half-range of each coordinate, by class"
+    return Section(
+        "Ranges",
+        text,
+        f"{len(findings.labels)} images{some}.",
+        rows=[("", [Image(figure, alt, width=1160)])],
+        per_line=1,
+    )
+
+
+def _curves(findings: Findings) -> Section:
+    alarms = [row["message"] for row in findings.history if row["kind"] == "alarm"]
+    figure = Image(curves_figure(findings.history), "Loss, accuracy, entropy and its weight, by step", width=1160)
+    return Section("Training", note=" ".join(alarms), rows=[("", [figure])], per_line=1)
+
+
+def _settings(findings: Findings) -> Section:
+    width = max(len(name) for name in findings.facts)
+    lines = [f"{name:<{width}}  {value}" for name, value in findings.facts.items()]
+    return Section("Settings and use", code="\n".join([*lines, "", findings.code]).strip())

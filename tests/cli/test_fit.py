@@ -1,0 +1,315 @@
+"""`erlangen fit`: folders of images that the test draws, every method, resuming after a kill, and bad input."""
+
+import json
+import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import erlangen
+from erlangen import cli
+from erlangen.cli.fit import parse_transform
+from erlangen.data import glyphs, load
+from erlangen.estimators import RunConfig, load_run
+
+TINY = ["--steps", "2", "--batch-size", "8", "--samples", "2", "--eval-samples", "2", "--device", "cpu"]
+
+
+def draw(root: Path, n: int = 24, seed: int = 7, size: int = 16) -> Path:
+    """Glyphs as pictures, a folder for each class."""
+    data = glyphs(n, seed=seed, size=size)
+    for i, (x, y) in enumerate(zip(data.x, data.y.tolist(), strict=True)):
+        folder = root / data.classes[y].replace(", ", "-").replace(" ", "-")
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(x.movedim(0, -1).numpy()).save(folder / f"{i:03d}.png")
+    return root
+
+
+@pytest.fixture(scope="module")
+def shapes(tmp_path_factory):
+    return draw(tmp_path_factory.mktemp("drawn") / "shapes")
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("erlangen.estimators.reporting.SHOWN", 1)  # most of the time goes into drawing
+
+
+def fit(*arguments, tiny=True):
+    return cli.main(["fit", *(TINY if tiny else []), *map(str, arguments)])
+
+
+def refused(capsys, *words):
+    """What was said: one sentence on standard error with these words in it."""
+    error = capsys.readouterr().err
+    assert error.startswith("erlangen: ")
+    assert error.count("\n") == 1
+    assert "Traceback" not in error
+    for word in words:
+        assert word in error, error
+    return error
+
+
+def test_a_folder_of_images(shapes, tmp_path, capsys):
+    draw(tmp_path / "parts" / "train")
+    draw(tmp_path / "parts" / "test", n=8, seed=8)
+    assert fit("parts", "--transform", "angle,tx:0.1") == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    *table, report = out.splitlines()
+    assert [line.split()[0] for line in table] == ["test", "validation", "training"]
+    folder = Path(report).parent
+    assert folder.parent == Path("runs")
+    assert folder.name.startswith("parts-flow-")
+    assert {p.name for p in folder.iterdir()} == {
+        *("model.safetensors", "config.json", "log.jsonl", "checkpoint", "report.html")
+    }
+    run = load_run(folder)
+    assert run.config.transform == {"angle": (-math.pi, math.pi), "tx": (-0.1, 0.1)}
+    assert run.classes == ("parrot", "parrot-upside-down", "snail", "snail-upside-down")
+    test = load(tmp_path / "parts", "test")
+    right = float((run.predict(test.x) == test.y).double().mean())
+    assert right == run.record["results"]["accuracy"][0]["averaged"]
+    page = Path(report).read_text()
+    assert "http" not in page.replace("http://www.w3.org", "")
+
+
+@pytest.mark.parametrize("method", ["augerino", "instaaug", "affine", "tta", "none"])
+def test_every_method(method, shapes, tmp_path, capsys):
+    assert fit(shapes, "--method", method, "--output", "run", "--validation", "0") == 0
+    assert ("averaged" in capsys.readouterr().out) == (method in ("augerino", "instaaug", "tta"))
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert ("Learned distributions" in page) == (method in ("augerino", "instaaug"))
+    assert ("Views" in page) == (method != "none")
+    assert load_run("run").config.method == method
+
+
+@pytest.mark.parametrize("transform", ["crop:0.5", "hsv"])
+def test_other_transforms(transform, shapes, capsys):
+    assert fit(shapes, "--transform", transform, "--method", "affine", "--output", "run") == 0
+    assert set(load_run("run").config.transform) == (
+        {"crop"} if "crop" in transform else {"hue", "saturation", "value"}
+    )
+
+
+def test_a_file_and_no_data(tmp_path, capsys, monkeypatch):
+    data = glyphs(24, size=16)
+    arrays = {"x_train": data.x.numpy(), "y_train": data.y.numpy(), "x_test": data.x[:8].numpy(), "y_test": data.y[:8]}
+    np.savez(tmp_path / "own.npz", **arrays)
+    assert fit("own.npz", "--method", "none", "--output", "run") == 0
+    assert capsys.readouterr().out.startswith("test ")
+    from erlangen.estimators import sources
+
+    monkeypatch.setattr(sources, "load", lambda name, split="train": glyphs(24, size=16, seed=int(split == "test")))
+    assert fit("--method", "none", "--output", "run2") == 0
+    assert load_run("run2").config.data == "glyphs"
+
+
+def test_pictures_of_several_sizes(shapes, tmp_path, capsys):
+    shutil.copytree(shapes, tmp_path / "mixed")
+    file = next((tmp_path / "mixed" / "snail").iterdir())
+    Image.open(file).convert("CMYK").resize((90, 70)).save(file.with_suffix(".jpg"))
+    Image.open(file).convert("L").resize((30, 30)).save(file)
+    assert fit("mixed", "--method", "none", "--output", "run", "--steps", "1", tiny=False) == 0
+    assert load_run("run").record["data"]["shape"] == [3, 64, 64]
+    assert fit("mixed", "--method", "none", "--output", "run2", "--size", "12") == 0
+    assert load_run("run2").record["data"]["shape"] == [3, 12, 12]
+
+
+@pytest.mark.parametrize(
+    ("words", "ranges"),
+    [
+        ("tx,ty", {"tx": None, "ty": None}),
+        ("angle:180", {"angle": math.pi}),
+        ("angle:-90:45, tx:0.2", {"angle": (-math.pi / 2, math.pi / 4), "tx": 0.2}),
+    ],
+)
+def test_transforms_are_parsed(words, ranges):
+    assert parse_transform(words) == ranges
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--transform", "rotate"], ["--transform: received 'rotate'", "tx, ty, angle", "crop"]),
+        (["--transform", "angle:x"], ["--transform", "'angle:x'"]),
+        (["--transform", "angle:1:2:3"], ["--transform"]),
+        (["--transform", "tx,,ty"], ["--transform"]),
+        (["--transform", "angle:400"], ["--transform", "one turn"]),
+        (["--net", "vgg"], ["--net", "lenet, fixup"]),
+        (["--net", "lenet"], ["--size", "28 or 32"]),
+        (["--validation", "2"], ["--validation"]),
+        (["--device", "tpu"], ["--device", "does not have"]),
+        (["--epochs", "1"], ["steps, epochs"]),
+        (["--resume"], ["--resume", "--output RUN"]),
+        (["--size", "4"], ["DATA", "4×4"]),
+    ],
+)
+def test_bad_options_are_one_sentence(arguments, words, shapes, tmp_path, capsys):
+    assert fit(shapes, *arguments) == 2
+    refused(capsys, *words)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("arguments", [["--method", "magic"], ["--unreadable", "maybe"]])
+def test_a_choice_lists_what_there_is(arguments, shapes, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        fit(shapes, *arguments)
+    assert stopped.value.code == 2
+    error = capsys.readouterr().err
+    assert ("instaaug" if "magic" in arguments else "skip") in error
+
+
+def test_bad_folders_are_one_sentence(shapes, tmp_path, capsys):
+    assert fit("nowhere") == 2
+    refused(capsys, "DATA: received 'nowhere', which does not exist", "glyphs")
+    (tmp_path / "empty").mkdir()
+    assert fit("empty") == 2
+    refused(capsys, "'empty', which is empty")
+    (tmp_path / "text.txt").write_text("hello")
+    assert fit("text.txt") == 2
+    refused(capsys, "text.txt", ".npz file")
+    np.savez(tmp_path / "bad.npz", x=np.zeros((4, 16, 16), np.uint8), y=np.zeros(3, int))
+    assert fit("bad.npz") == 2
+    refused(capsys, "y of shape (3,) for 4 signals")
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "bad.npz").read_bytes()[:100])
+    assert fit("cut.npz") == 2
+    refused(capsys, "cut.npz")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_bad_pictures_are_one_sentence(shapes, tmp_path, capsys):
+    root = tmp_path / "pictures"
+    shutil.copytree(shapes, root)
+    (root / "snail" / "broken.png").write_bytes(b"\x89PNG not really")
+    assert fit("pictures") == 2
+    refused(capsys, "broken.png", "--unreadable skip")
+    assert fit("pictures", "--unreadable", "skip", "--method", "none", "--output", "run") == 0
+    assert [Path(f).name for f in load_run("run").record["data"]["skipped"]] == ["broken.png"]
+    capsys.readouterr()
+    (root / "lonely").mkdir()
+    shutil.copy(next((root / "parrot").iterdir()), root / "lonely" / "one.png")
+    (root / "snail" / "broken.png").unlink()
+    assert fit("pictures") == 2
+    refused(capsys, "a single signal of the class 'lonely'", "--validation 0")
+    draw(tmp_path / "parts" / "train")
+    draw(tmp_path / "parts" / "test", n=8)
+    (tmp_path / "parts" / "test" / "snail").rename(tmp_path / "parts" / "test" / "slug")
+    assert fit("parts") == 2
+    refused(capsys, "'slug'", "'snail'")
+
+
+def test_a_run_is_never_overwritten(shapes, tmp_path, capsys):
+    assert fit(shapes, "--method", "none", "--output", "run") == 0
+    before = {p: p.read_bytes() for p in (tmp_path / "run").rglob("*") if p.is_file()}
+    capsys.readouterr()
+    assert fit(shapes, "--method", "none", "--output", "run") == 2
+    refused(capsys, "--output", "holds a run already", "--resume")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("years")
+    assert fit(shapes, "--output", "mine") == 2
+    refused(capsys, "holds other files")
+    assert fit(shapes, "--output", "mine/thesis.tex") == 2
+    refused(capsys, "is a file")
+    assert fit("--resume", "--output", "mine") == 2
+    refused(capsys, "holds no run")
+    assert fit("--resume", "--output", "run", "--method", "tta") == 2
+    refused(capsys, "--method: received 'tta' with --resume", "'none'")
+    assert {p: p.read_bytes() for p in (tmp_path / "run").rglob("*") if p.is_file()} == before
+    assert fit("--resume", "--output", "run", "--steps", "3", tiny=False) == 0
+    assert load_run("run").config.steps == 3
+
+
+KILLED = """
+import sys, time
+sys.path.insert(0, {source!r})
+import torch
+torch.set_num_threads(1)
+torch.set_default_dtype(torch.float64)
+from erlangen.estimators import RunConfig, prepare, train_run
+from pathlib import Path
+config = RunConfig(data={data!r}, transform=("angle",), steps=30, batch_size=8, samples=2, eval_samples=2,
+    device="cpu", log_every=2, checkpoint_seconds=1e-6)
+train_run(prepare(config), Path("run"))
+"""
+
+
+def test_a_killed_run_goes_on(shapes, tmp_path, capsys):
+    code = KILLED.format(source=os.path.dirname(os.path.dirname(erlangen.__file__)), data=str(shapes))
+    child = subprocess.Popen([sys.executable, "-c", code])
+    while len(list(tmp_path.glob("run/checkpoint/0*"))) < 2:
+        assert child.poll() is None
+        time.sleep(0.01)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    with pytest.raises(ValueError, match="not finished"):
+        load_run("run")
+    assert fit("--resume", "--output", "run", tiny=False) == 0
+    config = RunConfig.read(json.loads(Path("run/config.json").read_text())["config"])
+    assert config.steps == 30
+    again = RunConfig(**{**vars(config), "checkpoint_seconds": 100.0})
+    from erlangen.estimators import prepare, train_run
+
+    alone = train_run(prepare(again), tmp_path / "alone")
+    for (name, value), other in zip(
+        load_run("run").model.state_dict().items(), alone.model.state_dict().values(), strict=True
+    ):
+        assert torch.equal(value, other), name
+
+
+def test_damaged_checkpoints(shapes, tmp_path, capsys, caplog):
+    assert fit(shapes, "--method", "none", "--output", "run") == 0
+    assert fit("--resume", "--output", "run", "--steps", "4", tiny=False) == 0
+    newest = max((tmp_path / "run" / "checkpoint").iterdir())
+    content = (newest / "state.pt").read_bytes()
+    (newest / "state.pt").write_bytes(content[: len(content) // 2])
+    assert fit("--resume", "--output", "run", tiny=False) == 0  # from the one before
+    assert "damaged" in caplog.text
+    capsys.readouterr()
+    for state in (tmp_path / "run" / "checkpoint").glob("*/state.pt"):
+        state.write_bytes(content[: len(content) // 2])
+    assert fit("--resume", "--output", "run", tiny=False) == 2
+    refused(capsys, "no checkpoint can be read", "another folder")
+    assert load_run("run").config.steps == 4
+
+
+def test_a_full_disk_loses_nothing(shapes, tmp_path, capsys, monkeypatch):
+    from erlangen.estimators import runs
+
+    write = runs.write_bytes
+
+    def full(path, content):
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr(runs, "write_bytes", full)
+    assert fit(shapes, "--method", "none", "--output", "run") == 2
+    refused(capsys, "cannot write to --output run: No space left on device", "--resume --output run")
+    monkeypatch.setattr(runs, "write_bytes", write)
+    assert fit("--resume", "--output", "run", tiny=False) == 0
+    assert load_run("run").config.method == "none"
+
+
+def test_an_interrupt_says_how_to_go_on(shapes, capsys, monkeypatch):
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("erlangen.estimators.training.fit", interrupted)
+    assert fit(shapes, "--method", "none", "--output", "run") == 2
+    refused(capsys, "stopped", "--resume --output run")
+
+
+def test_quick_is_short_and_heeds_options(shapes):
+    command = cli.Fit(data=str(shapes), quick=True, samples=3)
+    settings = command.settings()
+    assert (settings["steps"], settings["samples"], settings["eval_samples"]) == (120, 3, 8)
+    assert cli.Fit(quick=True, epochs=1).settings()["steps"] is None

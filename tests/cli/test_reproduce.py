@@ -1,0 +1,93 @@
+"""`erlangen reproduce`: what it lists, computes, stores and refuses."""
+
+import json
+
+import pytest
+import torch
+
+from erlangen import cli
+from erlangen.papers import experiments
+from erlangen.papers.run import reproduce
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    torch.set_default_dtype(torch.float32)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ERLANGEN_CACHE", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def run(capsys, *arguments):
+    code = cli.main(["reproduce", *arguments])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def test_the_list_has_every_experiment(place, capsys):
+    code, out, _ = run(capsys, "--list")
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()] == list(experiments())
+    assert not (place / "results").exists()
+
+
+def test_smoke_never_writes_to_the_results(place, capsys):
+    code, out, _ = run(capsys, "ltt/figure2", "--smoke")
+    assert code == 0
+    path = place / "cache" / "smoke" / "ltt" / "figure2.json"
+    assert out.splitlines()[-1] == str(path)
+    assert json.loads(path.read_text())["experiment"] == "ltt/figure2"
+    assert "asked: ≥ 0.97" in out
+    assert not (place / "results").exists()
+
+
+def test_seeds_in_processes_of_their_own_are_those_of_one(place):
+    chosen = [experiments()["ltt/figure2"]]
+    found = {}
+    for jobs in (1, 2):
+        for _, results, _ in reproduce(chosen, place / str(jobs), smoke=True, seeds=2, jobs=jobs):
+            found[jobs, results.rows[0]["seed"]] = results.rows[0]["within"]
+        stored = json.loads((place / str(jobs) / "ltt" / "figure2.json").read_text())
+        assert sorted(run["config"]["seed"] for run in stored["runs"]) == [0, 1]
+    assert found[1, 0] == pytest.approx(found[2, 0])
+    assert found[1, 1] == pytest.approx(found[2, 1])
+
+
+def test_the_report_says_what_was_not_run(place, capsys):
+    code, out, _ = run(capsys, "--report")
+    assert code == 0
+    assert out.split() == ["docs/results.md"]
+    text = (place / "docs" / "results.md").read_text()
+    for name in experiments():
+        assert f"### {name}" in text
+        assert f"Not run: `erlangen reproduce {name}" in text
+    assert "| not run |" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "give an experiment, --report or --list."),
+        (["ltt/figur2"], "did you mean ltt/figure2?"),
+        (["nobody"], "accepted is one of ltt/figure2"),
+        (["ltt/figure2", "--device", "abacus"], "accepted is one of auto, cpu, cuda"),
+        (["ltt/figure2", "--seeds", "0"], "accepted is an integer > 0"),
+        (["ltt/figure2", "--smoke", "--jobs", "-1"], "accepted is an integer > 0"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(place, capsys, arguments, words):
+    code, out, err = run(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert words in err
+    assert err.count("\n") == 1
+    assert not (place / "results").exists()
+
+
+def test_a_broken_result_file_is_refused_and_stays(place, capsys):
+    path = place / "results" / "ltt" / "figure5.json"
+    path.parent.mkdir(parents=True)
+    path.write_text("{")
+    code, _, err = run(capsys, "--report")
+    assert code == 2
+    assert "figure5.json" in err
+    assert path.read_text() == "{"

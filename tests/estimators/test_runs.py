@@ -1,0 +1,238 @@
+"""Runs from Python: settings, methods, folders, and what comes back from them."""
+
+import json
+import math
+
+import pytest
+import torch
+
+from erlangen.data import DataSet, glyphs
+from erlangen.distributions import GlobalUniform, MeanFieldUniform, RealNVP
+from erlangen.estimators import METHODS, RunConfig, build_transform, fit_run, load_run, prepare, resolve_ranges
+from erlangen.estimators.reporting import half_ranges
+from erlangen.estimators.training import train_run
+from erlangen.objectives import HandMade, Plain
+from erlangen.transforms import Affine, Crop, Group
+
+TINY = {"steps": 2, "batch_size": 8, "samples": 2, "eval_samples": 2, "device": "cpu", "log_every": 1}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return glyphs(24, seed=5, size=16)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "names", "periodic", "factored"),
+    [
+        (("angle",), ("angle",), (True,), False),
+        (("tx", "ty", "angle"), ("tx", "ty", "angle"), (False, False, True), True),
+        ({"angle": 1.0, "tx": 0.2}, ("angle", "tx"), (False, False), False),
+        (("angle", "scale"), ("angle", "scale"), (True, False), False),
+        ({"tx": None, "angle": (0, 2 * math.pi)}, ("tx", "angle"), (False, True), True),
+    ],
+)
+def test_an_angle_is_periodic_when_it_spans_the_turn(wanted, names, periodic, factored):
+    transform = build_transform(wanted)
+    assert isinstance(transform, Affine)
+    assert (transform.names, transform.periodic, transform.factored) == (names, periodic, factored)
+
+
+def test_crops_and_colours():
+    assert isinstance(build_transform(("crop",)), Crop)
+    both = build_transform(("angle", "hue"))
+    assert (both.names, both.periodic) == (("angle", "hue"), (True, True))
+    assert isinstance(both, Group)
+    assert build_transform(("hsv", "affine")).names[:3] == ("tx", "ty", "angle")
+    assert resolve_ranges({"crop": 0.5, "hue": None}) == {"crop": 0.5, "hue": (-0.5, 0.5)}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        (("rotate",), "received 'rotate'; accepted are tx, ty, angle"),
+        ((), "received no names"),
+        (("tx", "tx"), "'tx' more than once"),
+        (("affine", "tx"), "'tx' more than once"),
+        ({"affine": 1.0}, "a range for 'affine'"),
+        ({"crop": 2.0}, "smallest size, between 0 and 1"),
+        ({"angle": (1.0, 2.0)}, "holds 0"),
+        ({"angle": 7.0}, "at most one turn"),
+        ({"tx": 0.0}, "low < high"),
+        (("scale", "sx"), "either scale and stretch"),
+    ],
+)
+def test_a_bad_transform_is_named(wanted, words):
+    with pytest.raises(ValueError, match=words):
+        resolve_ranges(wanted)
+
+
+def test_ranges_survive_json():
+    ranges = resolve_ranges(("tx", "angle", "crop", "hue"))
+    assert resolve_ranges(json.loads(json.dumps(ranges))) == ranges
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_trains_and_comes_back(method, data, tmp_path):
+    transform = {"instaaug": ("crop",), "augerino": ("angle", "hue")}.get(method, ("tx", "ty", "angle"))
+    setting = prepare(RunConfig(method=method, transform=transform, **TINY), data)
+    run = train_run(setting, tmp_path / "run")
+    back = load_run(tmp_path / "run")
+    assert back.config == run.config
+    assert back.classes == data.classes
+    torch.testing.assert_close(back.log_probs(data.x), run.log_probs(data.x), rtol=0, atol=0)
+    torch.testing.assert_close(back.predict(data.x), back.log_probs(data.x).argmax(-1))
+    alone = back.model.classify(data.x.double() / 255).log_softmax(-1)
+    assert torch.allclose(back.log_probs(data.x), alone) != METHODS[method].averages
+
+
+@pytest.mark.parametrize(
+    ("method", "family"),
+    [("flow", RealNVP), ("augerino", GlobalUniform), ("instaaug", MeanFieldUniform), ("affine", GlobalUniform)],
+)
+def test_a_method_is_a_choice(method, family, data):
+    setting = prepare(RunConfig(method=method, **TINY), data)
+    transform = build_transform(setting.config.transform)
+    assert type(METHODS[method].conditional(transform, 3)) is family
+
+
+@pytest.mark.parametrize("wanted", [("tx", "angle"), ("crop",)])
+def test_augmentation_by_hand_fills_the_bounds(wanted):
+    transform = build_transform(wanted)
+    q = METHODS["affine"].conditional(transform, 3)(torch.zeros(1, 1))
+    torch.testing.assert_close(torch.cat((q.low, q.high)), transform.bounds)
+    assert not any(p.requires_grad for p in METHODS["tta"].conditional(transform, 3).parameters())
+
+
+def test_objectives_without_a_learned_distribution(data, tmp_path):
+    run = train_run(prepare(RunConfig(method="tta", **TINY), data), tmp_path / "run")
+    batch = (data.x, data.y)
+    made, alone = HandMade(run.model), Plain(run.model)
+    assert torch.equal(made.eval()(batch)["loss"], alone.eval()(batch)["loss"])
+    assert "edge" in made.train()(batch)
+    assert set(alone.train()(batch)) == {"loss", "accuracy"}
+    assert set(made.parameter_groups()) == {"classifier"}
+
+
+def test_entropy_can_be_held(data):
+    for method in ("flow", "instaaug"):
+        setting = prepare(RunConfig(method=method, entropy=-1.0, **TINY), data)
+        from erlangen.estimators.setting import build_model
+
+        objective = METHODS[method].objective(build_model(setting.config, setting.about), setting.config)
+        assert "alpha" in objective((data.x, data.y))
+
+
+def test_settings_are_completed_by_the_data(data):
+    config = prepare(RunConfig(**TINY | {"steps": None}), data).config
+    assert (config.net, config.steps, config.burn_in, config.alpha) == ("embedding", 800, 80, 0.3)
+    config = prepare(RunConfig(method="none", epochs=2, **TINY | {"steps": None}), glyphs(12, size=32)).config
+    assert (config.net, config.steps, config.epochs, config.burn_in, config.alpha) == ("lenet", None, 2, 0, None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"method": "magic"}, "method: received 'magic'; accepted is one of flow, augerino"),
+        ({"net": "vgg"}, "net: received 'vgg'; accepted is one of lenet"),
+        ({"net": "lenet"}, "size: received int 16; accepted is 28 or 32"),
+        ({"alpha": -1.0}, "alpha: received -1.0"),
+        ({"entropy": math.inf}, "entropy: received inf"),
+        ({"validation": 1.0}, "validation: received 1.0"),
+        ({"samples": 0}, "samples: received"),
+        ({"epochs": 3}, "steps, epochs: received 2 and 3"),
+    ],
+)
+def test_bad_settings_are_named(changes, words, data):
+    with pytest.raises(ValueError, match=words):
+        prepare(RunConfig(**TINY | changes), data)
+
+
+def test_bad_data_are_named(data):
+    config = RunConfig(**TINY)
+    grey = DataSet(data.x[:, :1], data.y, data.classes, "grey")
+    with pytest.raises(ValueError, match="hue for grey images"):
+        prepare(RunConfig(transform=("hue",), **TINY), grey)
+    with pytest.raises(ValueError, match="accepted are images"):
+        prepare(config, DataSet(torch.rand(4, 1, 9), torch.arange(4) % 2, ("a", "b"), "series"))
+    with pytest.raises(ValueError, match="at least two classes"):
+        prepare(config, data.subset(data.y == 0))
+    with pytest.raises(ValueError, match="received images of 4×4 pixels"):
+        prepare(config, DataSet(data.x[..., :4, :4], data.y, data.classes, "small"))
+    with pytest.raises(ValueError, match="test: received classes that differ"):
+        prepare(config, data, DataSet(data.x, data.y, ("a", "b", "c", "d"), "other"))
+    with pytest.raises(ValueError, match="test: received images of 1×16×16"):
+        prepare(config, data, grey)
+
+
+def test_a_run_from_python_with_a_test_set(data, tmp_path):
+    told = []
+    config = RunConfig(transform=("angle", "tx"), **TINY)
+    run = fit_run(
+        config, data, folder=tmp_path / "run", test=glyphs(8, seed=6, size=16), progress=lambda *a: told.append(a)
+    )
+    assert {"model.safetensors", "config.json", "log.jsonl", "checkpoint", "report.html"} == {
+        path.name for path in (tmp_path / "run").iterdir()
+    }
+    rows = load_run(tmp_path / "run").record["results"]["accuracy"]
+    assert [row["part"] for row in rows] == ["test", "validation", "training"]
+    assert rows == run.record["results"]["accuracy"]
+    page = (tmp_path / "run" / "report.html").read_text()
+    for words in ("glyphs: flow", "Accuracy", "Learned distributions", "Ranges", "Views", "Training", "load_run("):
+        assert words in page
+    assert told[0][0] == 0
+
+
+def test_nothing_is_overwritten(data, tmp_path):
+    config = RunConfig(method="none", **TINY)
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(FileExistsError, match="holds other files"):
+        fit_run(config, data, folder=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+    fit_run(config, data, folder=tmp_path / "run")
+    before = (tmp_path / "run" / "model.safetensors").read_bytes()
+    with pytest.raises(FileExistsError, match="holds a run already"):
+        fit_run(config, data, folder=tmp_path / "run")
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
+    with pytest.raises(ValueError, match="other images or labels than the run began with"):
+        fit_run(config, glyphs(24, seed=6, size=16), folder=tmp_path / "run", resume=True)
+    longer = fit_run(RunConfig(method="none", **TINY | {"steps": 4}), data, folder=tmp_path / "run", resume=True)
+    assert json.loads((tmp_path / "run" / "log.jsonl").read_text().splitlines()[-1])["step"] == 4
+    assert longer.config.steps == 4
+    with pytest.raises(ValueError, match="holds no run"):
+        fit_run(config, data, folder=tmp_path, resume=True)
+
+
+def test_damaged_runs_are_named(data, tmp_path):
+    folder = tmp_path / "run"
+    train_run(prepare(RunConfig(method="none", **TINY), data), folder)
+    weights = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(weights[: len(weights) // 2])
+    with pytest.raises(ValueError, match=r"model.safetensors: not readable"):
+        load_run(folder)
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(ValueError, match="it was not finished"):
+        load_run(folder)
+    (folder / "config.json").write_text("{")
+    with pytest.raises(ValueError, match="not a JSON file"):
+        load_run(folder)
+    (folder / "config.json").write_text('{"format": 99, "config": {}, "data": {}}')
+    with pytest.raises(ValueError, match="received the format 99"):
+        load_run(folder)
+    with pytest.raises(ValueError, match="does not exist"):
+        load_run(tmp_path / "nowhere")
+
+
+def test_predictions_refuse_other_images(data, tmp_path):
+    run = train_run(prepare(RunConfig(method="none", **TINY), data), tmp_path / "run")
+    with pytest.raises(ValueError, match="as the run was trained on"):
+        run.predict(data.x[..., :8])
+
+
+def test_half_ranges_wrap_around():
+    v = torch.linspace(-0.5, 0.5, 101)[:, None, None].expand(-1, 1, 2).clone()
+    v[..., 1] = torch.remainder(v[..., 1] + math.pi + math.pi, 2 * math.pi) - math.pi  # around the far side
+    bounds = torch.tensor([[-1.0, -math.pi], [1.0, math.pi]])
+    found = half_ranges(v, bounds, (False, True))
+    torch.testing.assert_close(found, torch.full((1, 2), 0.49))
+    assert half_ranges(v, bounds, (False, False))[0, 1] > 3  # cut at the seam it is nearly the whole range

@@ -1,0 +1,172 @@
+"""Every file of a paper has its order and its size, runs at SMOKE, and is shown from the rows that it stored."""
+
+import ast
+import dataclasses
+import importlib
+import inspect
+import time
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.figure import Figure
+
+from erlangen.papers import experiments, find
+from erlangen.papers.draw import png
+from erlangen.papers.results import redraw
+from erlangen.papers.store import read, record, write
+
+ALL = experiments()
+ORDER = ("Config", "FULL", "SMOKE", "PAPER", "build", "run", "show", "EXPERIMENT")
+
+
+def module(name):
+    return importlib.import_module("erlangen.papers." + name.replace("/", "."))
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    """One cache for all files, as they share models."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ERLANGEN_CACHE", str(folder))
+        yield folder
+
+
+def test_the_figures_of_step_3_are_found():
+    assert {f"ltt/figure{n}" for n in (2, 3, 5, 6, 7)} <= ALL.keys()
+    assert [e.id for e in find("ltt")] == [name for name in ALL if name.startswith("ltt/")]
+    assert find("ltt/figure2") == [ALL["ltt/figure2"]]
+
+
+def test_an_unknown_experiment_is_named_with_what_there_is():
+    with pytest.raises(ValueError, match=r"received 'ltt/figure22' \(did you mean ltt/figure2\?\).*ltt/figure3"):
+        find("ltt/figure22")
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_file_is_short_and_in_order(name):
+    source = inspect.getsource(module(name))
+    assert len(source.splitlines()) <= 150
+    tree = ast.parse(source)
+    assert ast.get_docstring(tree)
+    assert "Time:" in ast.get_docstring(tree)
+    names = []
+    for node in tree.body:
+        targets = node.targets if isinstance(node, ast.Assign) else [node]
+        names += [getattr(target, "id", getattr(target, "name", None)) for target in targets]
+    assert [n for n in names if n in ORDER] == list(ORDER)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_configurations_are_frozen_and_full_is_not_smoke(name):
+    experiment = ALL[name]
+    assert type(experiment.full) is type(experiment.smoke)
+    assert experiment.full != experiment.smoke
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        experiment.full.seed = 1
+    assert experiment.config(seed=3).seed == 3
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_file_runs_at_smoke_and_is_shown_from_what_it_stored(name, cache, tmp_path):
+    torch.set_default_dtype(torch.float32)
+    experiment = ALL[name]
+    config = experiment.config(smoke=True)
+    start = time.monotonic()
+    rows = experiment.run(config)
+    assert time.monotonic() - start < 60
+    assert rows
+    for row in rows:
+        assert {"method", "dataset", "seed", "scale", *experiment.keys} <= row.keys()
+        for value in row.values():
+            assert isinstance(value, bool | int | float | str | np.ndarray)
+            assert not isinstance(value, float) or np.isfinite(value)
+    path = write(experiment, tmp_path, record(config, rows, device="cpu", seconds=1.0))
+    assert path.with_suffix(".npz").stat().st_size < 300_000
+    stored = read(experiment, tmp_path).rows
+    figure = experiment.show(stored)
+    assert isinstance(figure, Figure)
+    assert 5_000 < len(png(figure)) < 150_000
+    pages = redraw(tmp_path, tmp_path / "docs")
+    assert pages[1] == tmp_path / "docs" / "images" / f"{name.replace('/', '-')}.png"
+    assert f"images/{name.replace('/', '-')}.png" in pages[0].read_text()
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_claim_is_about_rows_that_there_are(name, cache):
+    """At full scale the names of rows are others than at smoke, but every metric and method is there."""
+    torch.set_default_dtype(torch.float32)
+    experiment = ALL[name]
+    rows = experiment.run(experiment.config(smoke=True))
+    for claim in experiment.paper:
+        where = {k: v for k, v in claim.where.items() if k in ("method", "part", "alpha")}
+        assert dataclasses.replace(claim, where=where).values(rows), claim.what
+
+
+def test_a_model_is_trained_once(cache, monkeypatch):
+    from erlangen.papers.ltt import common
+
+    torch.set_default_dtype(torch.float32)
+    config = dataclasses.replace(module("ltt/figure2").SMOKE.training, steps=2, seed=7)
+    first, _ = common.trained(config)
+    monkeypatch.setattr(common, "fit", lambda *args, **kwargs: pytest.fail("trained again"))
+    again, _ = common.trained(config)
+    for (name, a), b in zip(first.state_dict().items(), again.state_dict().values(), strict=True):
+        assert torch.equal(a, b), name
+    with pytest.raises(pytest.fail.Exception):
+        common.trained(dataclasses.replace(config, seed=8))
+
+
+def test_a_damaged_model_is_trained_again(cache):
+    from erlangen.papers.cache import digest
+    from erlangen.papers.ltt import common
+
+    torch.set_default_dtype(torch.float32)
+    config = dataclasses.replace(module("ltt/figure2").SMOKE.training, steps=2, seed=9)
+    first, _ = common.trained(config)
+    path = cache / "models" / f"{digest(config, 'cpu', common.__file__)}.safetensors"
+    path.write_bytes(path.read_bytes()[:100])
+    again, _ = common.trained(config)
+    assert torch.equal(next(first.parameters()), next(again.parameters()))
+
+
+def test_sets_and_their_outlines_agree():
+    from erlangen.papers.ltt.landscape import OUTLINES, SETS, beyond
+
+    for k, name in enumerate(SETS):
+        corners = torch.tensor(OUTLINES[name])[:, None].expand(-1, 3, -1)
+        assert beyond(corners)[:, k].max() < 0.01  # on the edge, to the digits of the drawing
+        assert (beyond(corners * 1.1)[:, k] > 0).all()
+
+
+def test_two_inputs_are_as_far_apart_as_asked():
+    from erlangen.papers.ltt.data import glyph_set, relative, two_inputs
+
+    below, above = two_inputs(glyph_set("glyphs-90", 2000, 5), torch.pi / 3)
+    assert below.y.tolist() == above.y.tolist() == [0, 1, 2, 3]
+    apart = torch.remainder(relative(above) - relative(below), 2 * torch.pi)
+    assert torch.allclose(apart.rad2deg(), torch.tensor(60.0), atol=2)
+
+
+def test_a_weight_stays_then_falls_then_stays():
+    from erlangen.papers.ltt.common import Annealed
+
+    weight = Annealed(0.4, 0.1, 10)
+    seen = [weight(torch.zeros(())).item() for _ in range(31)]
+    assert seen[:11] == pytest.approx([0.4] * 11)
+    assert seen[15] == pytest.approx(0.2)
+    assert seen[20:] == pytest.approx([0.1] * 11)
+    assert weight.eval()(torch.zeros(())).item() == pytest.approx(0.1)
+
+
+def test_coverage_of_what_is_uniform_on_a_square():
+    from erlangen.papers.ltt.landscape import coverage
+
+    inside, covered = coverage(0.85 * (2 * torch.rand(50_000, 3, 2) - 1))
+    assert inside[0] == 1
+    assert covered.tolist() == [1, 1, 0]  # of the small square each cell has a twentieth of what would be even
+    assert inside[2].item() == pytest.approx((0.2 / 0.85) ** 2, abs=0.01)
+    small = coverage(0.2 * (2 * torch.rand(50_000, 3, 2) - 1))
+    assert small[0][2] == 1
+    assert small[1][0].item() == pytest.approx((0.2 / 0.85) ** 2, abs=0.02)

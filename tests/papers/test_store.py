@@ -1,0 +1,103 @@
+import json
+
+import numpy as np
+import pytest
+
+from erlangen.papers.base import Claim, Experiment, tidy
+from erlangen.papers.results import section
+from erlangen.papers.store import Results, read, record, write
+
+KEYS = ("method", "seed")
+TOY = Experiment(
+    "toy/table",
+    "A toy.\n\nMore.",
+    None,
+    None,
+    (Claim("score", "a score", {"method": "ours"}, "3", low=2),),
+    *[None] * 2,
+    KEYS,
+)
+
+
+def rows(seed, score, **more):
+    return [{"method": m, "seed": seed, "score": score, **more} for m in ("ours", "theirs")]
+
+
+def stored(tmp_path):
+    return json.loads((tmp_path / "toy" / "table.json").read_text())
+
+
+def test_a_file_has_runs_and_rows_that_name_them(tmp_path):
+    path = write(TOY, tmp_path, record({"steps": 3}, rows(0, 1.0), device="cpu", seconds=2.0))
+    assert path == tmp_path / "toy" / "table.json"
+    content = stored(tmp_path)
+    assert content["experiment"] == "toy/table"
+    assert [set(run) for run in content["runs"]] == [{"id", "config", "provenance"}]
+    assert content["runs"][0]["config"] == {"steps": 3}
+    assert content["runs"][0]["provenance"]["seconds"] == 2.0
+    assert {row["run"] for row in content["rows"]} == {content["runs"][0]["id"]}
+
+
+def test_a_new_run_replaces_only_rows_with_the_same_keys(tmp_path):
+    for seed, score in ((0, 1.0), (1, 2.0)):
+        write(TOY, tmp_path, record({}, rows(seed, score), device="cpu", seconds=1))
+    write(TOY, tmp_path, record({}, rows(0, 5.0)[:1], device="cpu", seconds=1))
+    found = {(row["method"], row["seed"]): row["score"] for row in stored(tmp_path)["rows"]}
+    assert found == {("ours", 0): 5.0, ("theirs", 0): 1.0, ("ours", 1): 2.0, ("theirs", 1): 2.0}
+    assert len(stored(tmp_path)["runs"]) == 3
+    write(TOY, tmp_path, record({}, rows(0, 6.0), device="cpu", seconds=1))
+    assert len(stored(tmp_path)["runs"]) == 2  # those without rows are forgotten
+
+
+def test_arrays_lie_beside_and_come_back(tmp_path):
+    image = np.arange(6, dtype=np.uint8).reshape(2, 3)
+    write(TOY, tmp_path, record({}, rows(0, 1.0, image=image), device="cpu", seconds=1))
+    write(TOY, tmp_path, record({}, rows(1, 1.0, image=image + 1), device="cpu", seconds=1))
+    assert all(not isinstance(value, list) for row in stored(tmp_path)["rows"] for value in row.values())
+    for row in read(TOY, tmp_path).rows:
+        assert np.array_equal(row["image"], image + row["seed"])
+    (tmp_path / "toy" / "table.npz").unlink()
+    with pytest.raises(ValueError, match=r"table.npz: has no 'ours/0/image'; run toy/table again"):
+        read(TOY, tmp_path)
+
+
+def test_nothing_stored_is_nothing_and_another_file_is_refused(tmp_path):
+    assert read(TOY, tmp_path) == Results()
+    (tmp_path / "toy").mkdir()
+    (tmp_path / "toy" / "table.json").write_text('{"experiment": "other", "rows": []}')
+    with pytest.raises(ValueError, match="accepted are the results of toy/table"):
+        read(TOY, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        ([{"method": "a", "seed": 0, "score": [1, 2]}], "received list; accepted are plain columns"),
+        ([{"method": "a"}], "received no seed"),
+        ([{"method": "a", "seed": 0}] * 2, "twice"),
+    ],
+)
+def test_rows_that_are_not_tidy_are_refused(bad, words):
+    with pytest.raises(ValueError, match=words):
+        tidy(bad, KEYS)
+
+
+def test_the_report_has_paper_ours_and_spread_side_by_side():
+    assert "| a score | 3 | ≥ 2 | not run | – |" in section(TOY, Results(), "x.png")
+    assert "Not run: `erlangen reproduce toy/table" in section(TOY, Results(), "x.png")
+    two = [record({}, rows(seed, 1.0 + 2 * seed, scale=0.5), device="cpu", seconds=3) for seed in (0, 1)]
+    text = section(TOY, Results([r for t in two for r in t.runs], [r for t in two for r in t.rows]), "x.png")
+    assert "| a score | 3 | ≥ 2 | 2 ± 1.4 | 1 of 2 |" in text
+    assert "![toy/table](x.png)" in text
+    assert "2 runs, 6 s on" in text
+    assert "scale 50%" in text
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "asked", "held"),
+    [(None, None, "–", [1, 2, 3]), (2, None, "≥ 2", [2, 3]), (None, 2, "≤ 2", [1, 2]), (2, 2.5, "2 to 2.5", [2])],
+)
+def test_claims(low, high, asked, held):
+    claim = Claim("score", "what", low=low, high=high)
+    assert claim.asked == asked
+    assert [x for x in (1, 2, 3) if claim.holds(x)] == held
