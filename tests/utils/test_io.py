@@ -231,6 +231,8 @@ def test_a_whole_last_line_without_its_end_is_kept(tmp_path):
 
 
 def test_healing_keeps_a_row_that_another_process_appended_meanwhile(tmp_path, monkeypatch):
+    """Where there are no locks."""
+    monkeypatch.setattr(io, "_lock", lambda file: None)
     path = tmp_path / "a.jsonl"
     path.write_text('{"a": 1}\n{"a": 2')
     parse = io._row
@@ -290,6 +292,7 @@ def test_several_processes_append_to_one_file(tmp_path):
 def test_a_disk_that_takes_part_of_a_row_is_an_error(tmp_path, monkeypatch):
     full = SimpleNamespace(write=lambda content: len(content) - 1)
     monkeypatch.setattr(io, "_ends_a_line", lambda path: True)
+    monkeypatch.setattr(io, "_lock", lambda file: None)
     monkeypatch.setattr(Path, "open", lambda *arguments, **options: nullcontext(full))
     with pytest.raises(OSError, match="only part of the row"):
         append_jsonl(tmp_path / "a.jsonl", {"a": 1})

@@ -5,6 +5,7 @@ one as it was. Values are converted to plain JSON before anything is written. Na
 since JSON, and so a browser, has no word for them.
 """
 
+import contextlib
 import dataclasses
 import io
 import json
@@ -22,6 +23,11 @@ import numpy as np
 import torch
 
 from .. import __version__
+
+try:
+    import fcntl
+except ImportError:  # Windows, where a write to a shared file is not seen in part
+    fcntl = None
 
 __all__ = [
     "append_jsonl",
@@ -235,6 +241,7 @@ def append_jsonl(path: str | os.PathLike[str], row: object) -> None:
     path, line = Path(path), _line(row, "row")
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab", buffering=0) as file:
+        _lock(file)
         if not _ends_a_line(path):
             _blank_cut_line(path)
             line = b"\n" + line
@@ -279,6 +286,13 @@ def _line(row: object, place: str) -> bytes:
     if not isinstance(value, dict):
         raise TypeError(f"{place}: received {type(row).__name__}, accepted are mappings and dataclasses")
     return json.dumps(value, allow_nan=False).encode() + b"\n"
+
+
+def _lock(file: Any) -> None:
+    """Waits until no other process writes, until the file is closed: a row half written looks like one cut short."""
+    if fcntl is not None:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX)
 
 
 def _ends_a_line(path: Path) -> bool:
