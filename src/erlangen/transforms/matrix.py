@@ -14,6 +14,7 @@ determinant $m^2 - \delta$ is large (many turns), and there nothing cancels.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -138,22 +139,8 @@ class _AffineExp(Function):
 
     @staticmethod
     def forward(rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        a, b, x, c, d, y, m, n, delta, det = _invariants(rows)
-        t, t2, w, _ = _constants(rows)
-        xi, xn = _cosine_sine(delta.unsqueeze(-1) * t2)
-        scale = torch.exp(m.unsqueeze(-1) * t)
-        xi, xn = xi * scale, xn * (scale * t)
-        p, q, e, s = (xi * w).sum(-1), (xn * w).sum(-1), xi[..., -1], xn[..., -1]
-        sn, qn = s * n, q * n
-        e11, e12, e21, e22 = e + sn, s * b, s * c, e - sn
-        to_x, to_y = torch.addcmul((p + qn) * x, q * b, y), torch.addcmul((p - qn) * y, q * c, x)
-        far = _far(det)
-        if far is not None:
-            u, v = torch.addcmul(e12 * y, e11 - 1, x), torch.addcmul(e21 * x, e22 - 1, y)
-            det = torch.where(far, det, 1)
-            to_x = torch.where(far, (d * u - b * v) / det, to_x)
-            to_y = torch.where(far, (a * v - c * u) / det, to_y)
-        return torch.stack((e11, e12, to_x, e21, e22, to_y), -1).unflatten(-1, (2, 3)), xi, xn
+        invariants = _invariants(rows)
+        return _push(invariants, _far(invariants[-1]))[:3]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor], output: tuple[Tensor, Tensor, Tensor]) -> None:
@@ -178,7 +165,45 @@ class _AffineExp(Function):
         return result + torch.cat((-solved * out[..., None, :, 2], to_b), -1)
 
 
-def _pull_near(invariants: tuple[Tensor, ...], xi: Tensor, xn: Tensor, grad: Tensor) -> Tensor:
+class _NearAffineExp(Function):
+    """The same in eager code where no determinant is large: the backward takes all it needs from the forward."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, *invariants: Tensor) -> Tensor:
+        out, *kept = _push(invariants, None)
+        ctx.save_for_backward(rows, *invariants, *kept)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        rows, *invariants, xi, xn, p, q = ctx.saved_tensors
+        # Higher derivatives need invariants that know their rows.
+        known = _invariants(rows) if torch.is_grad_enabled() else tuple(invariants)
+        return _pull_near(known, xi, xn, grad, (p, q)), *[None] * len(invariants)
+
+
+def _push(invariants: Sequence[Tensor], far: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """The rows of the exponential, the coefficients of I and N in each X_k, and those in the quadrature."""
+    a, b, x, c, d, y, m, n, delta, det = invariants
+    t, t2, w, _ = _constants(m)
+    xi, xn = _cosine_sine(delta.unsqueeze(-1) * t2)
+    scale = torch.exp(m.unsqueeze(-1) * t)
+    xi, xn = xi * scale, xn * (scale * t)
+    p, q, e, s = (xi * w).sum(-1), (xn * w).sum(-1), xi[..., -1], xn[..., -1]
+    sn, qn = s * n, q * n
+    e11, e12, e21, e22 = e + sn, s * b, s * c, e - sn
+    to_x, to_y = torch.addcmul((p + qn) * x, q * b, y), torch.addcmul((p - qn) * y, q * c, x)
+    if far is not None:
+        u, v = torch.addcmul(e12 * y, e11 - 1, x), torch.addcmul(e21 * x, e22 - 1, y)
+        det = torch.where(far, det, 1)
+        to_x = torch.where(far, (d * u - b * v) / det, to_x)
+        to_y = torch.where(far, (a * v - c * u) / det, to_y)
+    return torch.stack((e11, e12, to_x, e21, e22, to_y), -1).unflatten(-1, (2, 3)), xi, xn, p, q
+
+
+def _pull_near(
+    invariants: tuple[Tensor, ...], xi: Tensor, xn: Tensor, grad: Tensor, sums: tuple[Tensor, Tensor] | None = None
+) -> Tensor:
     """The gradient to the rows `(..., 2, 3)` of the algebra when the translation is the quadrature."""
     _, b, x, c, _, y, m, n, delta, _ = invariants
     g11, g12, gx, g21, g22, gy = grad.flatten(-2).unbind(-1)
@@ -187,7 +212,7 @@ def _pull_near(invariants: tuple[Tensor, ...], xi: Tensor, xn: Tensor, grad: Ten
     if torch.is_grad_enabled():  # asked for higher derivatives: nothing may be taken from the forward pass
         scale = torch.exp(m.unsqueeze(-1) * t)
         xi, xn, slope = (f * scale for f in _smooth(square))
-        xn, slope = xn * t, slope * t
+        xn, slope, sums = xn * t, slope * t, None
     else:
         slope = _slope(square, t * xi, xn)
     # Inner products of the gradient of each X_k with I and with N.
@@ -197,8 +222,8 @@ def _pull_near(invariants: tuple[Tensor, ...], xi: Tensor, xn: Tensor, grad: Ten
     with_n = torch.addcmul((gx * nx + gy * ny).unsqueeze(-1) * w, moment.unsqueeze(-1), end)
     g_m = (t * torch.addcmul(with_i * xi, with_n, xn)).sum(-1)
     g_delta = torch.addcmul(with_i * (0.5 * t * xn), with_n, t2 * slope).sum(-1)
-    p, q, s = (xi * w).sum(-1), (xn * w).sum(-1), xn[..., -1]
-    qx, qy = q * gx, q * gy
+    p, q = sums or ((xi * w).sum(-1), (xn * w).sum(-1))
+    s, qx, qy = xn[..., -1], q * gx, q * gy
     g_n = torch.addcmul(s * difference, qx, x) + (2 * n * g_delta - qy * y)
     grads = (
         (g_m + g_n) * 0.5,
@@ -221,8 +246,13 @@ def affine_exp(m: Tensor) -> Tensor:
         m: `(..., 2, 3)`, the rows above the zeros; result: `(..., 3, 3)`.
     """
     m = check_tensor("m", m, "matrices (..., 2, 3)", isinstance(m, Tensor) and m.shape[-2:] == (2, 3))
-    rows = _AffineExp.apply(m)[0]
-    return with_last_row(rows)
+    if eager_on_cpu(m):
+        with torch.no_grad():
+            invariants = _invariants(m)
+            near = _far(invariants[-1]) is None
+        if near:
+            return with_last_row(_NearAffineExp.apply(m, *invariants))  # pyright: ignore[reportArgumentType]
+    return with_last_row(_AffineExp.apply(m)[0])
 
 
 def with_last_row(rows: Tensor) -> Tensor:
