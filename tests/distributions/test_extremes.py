@@ -9,6 +9,7 @@ from torch import nn
 from torch.func import functional_call, grad, stack_module_state, vmap
 
 from erlangen.distributions import (
+    Bounded,
     Categorical,
     Dirac,
     Gaussian,
@@ -54,6 +55,8 @@ def test_the_precision_is_reached_through_bounds():
     q = StudentT(2, CONTEXT, bounds=(-1, 1))(torch.randn(3, CONTEXT))
     torch.testing.assert_close(q.precision_kl(), q.base.precision_kl())
     assert q.precision.batch_shape == (3,)
+    around = Bounded(StudentT(2, CONTEXT), -1.0, 1.0)(torch.randn(3, CONTEXT))
+    torch.testing.assert_close(around.precision_kl(), around.base.precision_kl())
     assert preset("pstn-code", Affine("angle", "scale"), CONTEXT)(torch.randn(3, CONTEXT)).precision_kl().shape == (3,)
 
 

@@ -79,7 +79,7 @@ def test_published_dimensions_volume_preserving(cells, features):
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: Field1d(0), "cells: received int 0; accepted is an integer of at least 1"),
+        (lambda: Field1d(0), "cells: received int 0; accepted is an integer > 0"),
         (lambda: Field1d(True), "cells: received bool True"),
         (lambda: Field1d(2.0), "cells: received float"),
         (lambda: Field1d(1), "zero_boundary=True is an integer of at least 2"),

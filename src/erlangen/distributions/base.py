@@ -75,6 +75,7 @@ class Conditional(nn.Module):
 
     bounds: Tensor | None
     origin: Tensor
+    within: type[BoundedDensity] = BoundedDensity  # what maps its density into bounds
     discrete = False  # whether there are several points, each with a probability instead of a density
 
     def __init__(
@@ -146,7 +147,7 @@ class Conditional(nn.Module):
 
     def bound(self, q: Density) -> Density:
         """Maps a density in standard coordinates into the bounds, if there are any."""
-        return q if self.bounds is None else BoundedDensity(q, *self.bounds.unbind(), once=self._once)
+        return q if self.bounds is None else self.within(q, *self.bounds.unbind(), once=self._once)
 
     @property
     def start(self) -> Tensor:
@@ -202,7 +203,7 @@ class Bounded(Conditional):
         super().__init__(
             conditional.features, conditional.context, periodic=conditional.periodic, bounds=(low, high), origin=None
         )
-        self.conditional = conditional
+        self.conditional, self.within = conditional, conditional.within
 
     def encode(self, x: Tensor) -> Tensor:
         """The features of inputs, as the conditional inside makes them."""

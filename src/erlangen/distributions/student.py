@@ -197,6 +197,8 @@ class StudentT(Conditional):
         (torch.Size([2, 5, 3]), torch.Size([5]))
     """
 
+    within = BoundedStudentDensity
+
     def __init__(
         self,
         features: int,
@@ -226,12 +228,6 @@ class StudentT(Conditional):
         """The least β, and the greatest for a periodic coordinate."""
         alpha = self.standard.dof / 2
         return alpha * FLOOR**2, alpha * (WIDEST**2 - FLOOR**2)
-
-    def bound(self, q: Density) -> Density:
-        """Maps a t into the bounds, if there are any."""
-        if self.bounds is None:
-            return q
-        return BoundedStudentDensity(q, *self.bounds.unbind(), once=self._once)
 
     def density(self, h: Tensor) -> StudentDensity:
         """A t for each input."""

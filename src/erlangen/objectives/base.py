@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..models import Averaged, Prediction
+from ..transforms.warp import as_signal
 from ..utils.shapes import check_tensor
 
 __all__ = ["AveragedObjective", "Objective", "over_processes"]
@@ -85,7 +86,7 @@ class AveragedObjective(Objective):
 
     def plain(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
         """The cross-entropy of inputs as they are."""
-        logits = self.averaged.classify(x.to(torch.get_default_dtype()) / 255 if x.dtype == torch.uint8 else x)
+        logits = self.averaged.classify(as_signal(x, "bilinear", self.averaged.transform.bounds))
         return {"loss": F.cross_entropy(logits, y), "accuracy": _accuracy(logits, y)}
 
     @torch.no_grad()

@@ -13,7 +13,7 @@ from ..distributions import Conditional, Density, Points, quadrature
 from ..distributions.bounded import log_tanh_slope
 from ..distributions.noise import Noise
 from ..utils import seeds
-from .transforms import gap, require
+from .requirements import gap, require
 
 __all__ = ["check_conditional"]
 

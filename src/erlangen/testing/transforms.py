@@ -16,24 +16,11 @@ from torch import Tensor
 from ..transforms.base import FiniteGroup, Group, Transform
 from ..transforms.warp import from_pixels, to_pixels
 from ..utils import seeds
+from .requirements import gap, require
 
 __all__ = ["check_finite_group", "check_group", "check_transform"]
 
 Size = Sequence[int]
-
-
-def require(ok: bool | Tensor, message: str) -> None:
-    """Raises an `AssertionError` with this message unless `ok`."""
-    if not bool(ok):
-        raise AssertionError(message)
-
-
-def gap(a: Tensor, b: Tensor) -> float:
-    """The largest difference; infinite where one is not finite or the shapes differ."""
-    if a.shape != b.shape:
-        return math.inf
-    difference = (a - b).abs().amax().item() if a.numel() else 0.0
-    return difference if math.isfinite(difference) else math.inf
 
 
 def draw(transform: Transform, shape: Sequence[int], share: float, generator: torch.Generator) -> Tensor:

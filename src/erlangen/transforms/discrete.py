@@ -9,19 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..utils.shapes import compute_dtype, describe
+from ..utils.shapes import check_count, compute_dtype, describe
 from .affine import Affine
 from .base import FiniteGroup
 from .matrix import compose_matrices, with_last_row
 from .warp import as_signal, half_extent
 
 __all__ = ["Dihedral", "Flips", "Rotations", "Shifts"]
-
-
-def _order(n: object) -> int:
-    if not isinstance(n, int) or isinstance(n, bool) or n < 1:
-        raise ValueError(f"n: received {n!r}; accepted is a whole number of at least 1")
-    return n
 
 
 class Permutations(FiniteGroup):
@@ -96,7 +90,7 @@ class Shifts(Columns):
     """
 
     def __init__(self, n: int) -> None:
-        index = torch.arange(_order(n))
+        index = torch.arange(check_count("n", n))
         super().__init__((index[:, None] + index) % n)
 
     def columns(self, width: int, device: torch.device) -> Tensor:
@@ -179,7 +173,7 @@ class PointGroup(Permutations):
 
 def _rotation_matrices(n: int) -> Tensor:
     """Counter-clockwise rotations by multiples of 360°/n, quarter turns without rounding errors."""
-    angle = 2 * math.pi * torch.arange(_order(n), dtype=torch.float64) / n
+    angle = 2 * math.pi * torch.arange(check_count("n", n), dtype=torch.float64) / n
     c, s = angle.cos(), angle.sin()
     matrices = torch.stack((c, s, -s, c), -1).unflatten(-1, (2, 2))
     whole = matrices.round()

@@ -23,17 +23,11 @@ from torch import Tensor, nn
 from torch.autograd.function import BackwardCFunction, FunctionCtx
 from torch.nn.functional import pad
 
-from ..utils.shapes import check_tensor, compute_dtype, describe
+from ..utils.shapes import check_count, check_tensor, compute_dtype, describe
 from . import flow1d
 from .special import horner
 
 __all__ = ["Field1d", "Field2d"]
-
-
-def _check_count(name: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{name}: received {describe(value)}; accepted is an integer of at least 1")
-    return value
 
 
 def _match(theta: Tensor, points: Tensor, features: int, axes: int) -> tuple[Tensor, Tensor, torch.Size]:
@@ -63,7 +57,7 @@ class Field1d(nn.Module):
 
     def __init__(self, cells: int, *, zero_boundary: bool = True) -> None:
         super().__init__()
-        self.cells, self.zero_boundary = _check_count("cells", cells), zero_boundary
+        self.cells, self.zero_boundary = check_count("cells", cells), zero_boundary
         self.features = cells - 1 if zero_boundary else cells + 1
         if self.features == 0:
             raise ValueError("cells: received 1; accepted with zero_boundary=True is an integer of at least 2")
@@ -267,7 +261,7 @@ class Field2d(nn.Module):
         super().__init__()
         if not isinstance(cells, tuple | list) or len(cells) != 2:
             raise ValueError(f"cells: received {describe(cells)}; accepted is a pair of integers of at least 1")
-        n, m = self.cells = _check_count("cells", cells[0]), _check_count("cells", cells[1])
+        n, m = self.cells = check_count("cells", cells[0]), check_count("cells", cells[1])
         inner = np.ones((m + 1, n + 1, 2), dtype=bool)
         if zero_boundary:
             inner[:, [0, n], 0] = inner[[0, m], :, 1] = False
@@ -280,7 +274,7 @@ class Field2d(nn.Module):
             basis = self._divergence_free(slots, np.tile([n, m], len(free) // 2)[free])
             basis = basis / 2.0 ** math.ceil(math.log2(basis.norm(dim=-1).max()))
             self.features = basis.shape[-1]
-        steps = 10 * max(4, n, m) if steps is None else _check_count("steps", steps)
+        steps = 10 * max(4, n, m) if steps is None else check_count("steps", steps)
         ahead = torch.arange(steps, 0, -1, dtype=torch.float64)
         schedule = torch.stack([1 - (1 - 1 / ahead) ** 2, (1.5 * (ahead - 1) / steps).clamp(max=1)], -1)
         self.register_buffer("slots", slots, persistent=False)
