@@ -77,10 +77,38 @@ def test_the_same_on_every_run_whatever_the_global_seed():
 
 
 def test_what_rests_stays():
+    """Within the tolerance an input no longer moves, though its mean still pulls; the other goes on."""
     turn = Affine("angle")
-    x = spot(torch.tensor([0.0, 2.0]))
-    path = mean_shift(x, turn, Knows(turn, spread=1e-6)).path
-    torch.testing.assert_close(path[2:, 0], path[1:-1, 0])
+    path = mean_shift(spot(torch.tensor([0.2, 3.0])), turn, Knows(turn, spread=1e-6), tolerance=0.1).path
+    assert len(path) > 3
+    assert torch.equal(path[2:, 0], path[1:-1, 0])
+    assert not torch.equal(path[2, 1], path[1, 1])
+
+
+class Recentres(Conditional):
+    """Knows the angle and the place of a bar: turns it to the right, then moves it to the centre, a part at a time."""
+
+    def __init__(self, transform):
+        super().__init__(2, 1, periodic=(True, False), bounds=transform.bounds)
+
+    def forward(self, x):
+        axis = (torch.arange(SIZE) + 0.5) / SIZE * 2 - 1
+        mass = x[:, 0] / x.sum((1, 2, 3))[:, None, None]
+        across = (mass * axis).sum((1, 2))
+        loc = torch.stack((torch.full_like(across, 0.3), (-across / self.bounds[1, 1]).clamp(-0.99, 0.99).atanh()), -1)
+        return BoundedDensity(GaussianDensity(loc, torch.full_like(loc, 1e-6), (True, False)), *self.bounds)
+
+
+def test_a_step_comes_after_those_before_it():
+    """Turning and moving don't commute: the first two steps are composed in the order in which they are taken."""
+    move = Affine("angle", "tx", factored=True, bounds={"tx": 0.9})
+    x = spot(torch.tensor([0.5]), radius=0.4)
+    aligned = mean_shift(x, move, Recentres(move), steps=2, step_size=1.0)
+    conditional = Recentres(move)
+    first = move.element(conditional(x).sample())
+    second = move.element(conditional(move.act(first, x)).sample())
+    torch.testing.assert_close(aligned.g, move.compose(second, first), rtol=0, atol=1e-4)
+    assert (move.compose(first, second) - aligned.g).abs().max() > 0.01
 
 
 def test_groups_and_others():

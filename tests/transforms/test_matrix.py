@@ -67,6 +67,13 @@ def test_exp_gradients():
     assert torch.autograd.gradgradcheck(affine_exp, rows, atol=1e-5, rtol=1e-4)
 
 
+def test_second_derivatives_where_no_determinant_is_large():
+    """Eager code takes another way there."""
+    rows = torch.cat((torch.zeros(1, 2, 3), torch.randn(4, 2, 3))).requires_grad_()
+    assert torch.autograd.gradcheck(affine_exp, rows)
+    assert torch.autograd.gradgradcheck(affine_exp, rows)
+
+
 def test_exp_gradients_in_float32():
     rows = torch.cat((special()[special().abs().amax((-1, -2)) <= 3], torch.randn(200, 2, 3)))
     weight = torch.rand(len(rows), 3, 3)

@@ -4,6 +4,7 @@ import os
 import stat
 import subprocess
 import sys
+import threading
 from collections import namedtuple
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -287,6 +288,21 @@ def test_several_processes_append_to_one_file(tmp_path):
     rows = read_jsonl(path)
     for n in range(2):
         assert [row["i"] for row in rows if row["writer"] == n] == list(range(200))
+
+
+def test_a_row_waits_for_another_that_is_being_written(tmp_path):
+    fcntl = pytest.importorskip("fcntl")
+    path = tmp_path / "a.jsonl"
+    writer = threading.Thread(target=append_jsonl, args=(path, {"a": 2}))
+    with path.open("ab", buffering=0) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.write(b'{"a": ')  # half a row, which must not be taken for one cut short
+        writer.start()
+        writer.join(0.3)
+        assert writer.is_alive()
+        file.write(b"1}\n")
+    writer.join()
+    assert read_jsonl(path) == [{"a": 1}, {"a": 2}]
 
 
 def test_a_disk_that_takes_part_of_a_row_is_an_error(tmp_path, monkeypatch):
