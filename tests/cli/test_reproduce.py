@@ -1,9 +1,12 @@
 """`erlangen reproduce`: what it lists, computes, stores and refuses."""
 
 import json
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from erlangen import cli
 from erlangen.papers import experiments
@@ -51,6 +54,39 @@ def test_seeds_in_processes_of_their_own_are_those_of_one(place):
         assert sorted(run["config"]["seed"] for run in stored["runs"]) == [0, 1]
     assert found[1, 0] == pytest.approx(found[2, 0])
     assert found[1, 1] == pytest.approx(found[2, 1])
+
+
+def test_a_pair_of_pictures_takes_the_place_of_the_glyphs(place, capsys, monkeypatch):
+    full = experiments()["ltt/figure2"]
+    monkeypatch.setattr("erlangen.papers.find", lambda name: [replace(full, full=full.smoke)])
+    for name, seed in (("left.png", 0), ("right.bmp", 1)):
+        pixels = np.random.default_rng(seed).integers(0, 256, (40, 40, 3), dtype=np.uint8) * np.uint8([0, 1, 1])
+        Image.fromarray(pixels).save(place / name)
+    code, out, _ = run(capsys, "ltt/figure2", "--pair", "left.png", "right.bmp", "--device", "cpu")
+    assert code == 0
+    assert out.splitlines()[-1] == "runs/left-right/ltt/figure2.json"
+    stored = json.loads((place / "runs/left-right/ltt/figure2.json").read_text())
+    assert stored["runs"][0]["config"]["pair"] == [str(place / "left.png"), str(place / "right.bmp")]
+    assert not (place / "results").exists()
+    with np.load(place / "runs/left-right/ltt/figure2.npz") as arrays:
+        inputs = next(arrays[name] for name in arrays if name.endswith("inputs"))
+    assert inputs[..., 0, :, :].max() < 30  # our glyphs have red
+    assert inputs[..., 1:, :, :].max() > 100
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("ltt/figure6",), "pair: received for ltt/figure6, which has none"),
+        (("ltt/figure2",), "--pair: received missing.png, no such file"),
+    ],
+)
+def test_a_pair_that_cannot_be_used_is_refused(place, capsys, words, reason):
+    Image.new("RGB", (8, 8)).save(place / "there.png")
+    second = "there.png" if "figure6" in words[0] else "missing.png"
+    code, _, err = run(capsys, *words, "--smoke", "--pair", "there.png", second)
+    assert code == 2
+    assert reason in err
 
 
 def test_the_report_says_what_was_not_run(place, capsys):

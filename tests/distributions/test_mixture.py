@@ -86,6 +86,7 @@ DRAWS = {
     "quadrature": lambda q: quadrature(q, SAMPLES),
     "antithetic": lambda q: quadrature(q, SAMPLES, points="antithetic"),
     "sobol": lambda q: quadrature(q, SAMPLES, points="sobol"),
+    "enumerated": lambda q: quadrature(q, 2 * len(PARAMETERS["weights"]), points="enumerated"),
 }
 
 
@@ -100,7 +101,7 @@ def errors(kind, h, draw, mixture=MixtureDensity, replicas=REPLICAS):
 @pytest.mark.parametrize("h", [smooth, entropy])
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
 def test_gradients_are_those_of_numerical_integration(kind, h, draw):
-    # 160 numbers are compared in all: one of them passes 5 standard errors by chance with probability 1e-4.
+    # 200 numbers are compared in all: one of them passes 5 standard errors by chance with probability 1e-4.
     assert max(errors(kind, h, draw).values()) < 5
 
 

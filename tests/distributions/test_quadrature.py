@@ -64,6 +64,32 @@ def test_components_get_the_floor_or_the_ceiling_of_their_share(n):
     assert (counts <= (share + 1e-9).ceil()).all()
 
 
+def test_enumerated_components_have_points_in_turn_and_their_probability_as_weight():
+    logits = torch.randn(ROWS, 3, requires_grad=True)
+    loc = torch.tensor([-20.0, 0.0, 20.0]).reshape(1, 3, 1).expand(ROWS, 3, 1)
+    q = MixtureDensity(logits, loc, torch.full((ROWS, 3, 1), 0.1))
+    v, log_weights, log_q = quadrature(q, 6, points="enumerated")
+    assert torch.equal((v[..., 0] / 20).round(), torch.tensor([-1.0, 0.0, 1.0]).repeat(2)[:, None].expand(6, ROWS))
+    assert torch.allclose(log_weights.exp()[:3] + log_weights.exp()[3:], logits.softmax(-1).T)
+    assert torch.allclose(log_q, q.log_prob(v))
+    # Whatever does not vary within a component is summed without any noise, and so is its gradient.
+    value = (log_weights.exp() * (v[..., 0] / 20).round()).sum()
+    exact = (logits.softmax(-1) * torch.tensor([-1.0, 0.0, 1.0])).sum()
+    both = [torch.autograd.grad(x, logits, retain_graph=True)[0] for x in (value, exact)]
+    assert torch.allclose(*both, atol=1e-14)
+    with pytest.raises(ValueError, match="received 4 points, enumerated, for 3 components; accepted is a multiple"):
+        quadrature(q, 4, points="enumerated")
+
+
+def test_an_impossible_component_has_no_weight_and_no_gradient():
+    logits = torch.tensor([[0.0, -math.inf, 1.0]], requires_grad=True)
+    q = CategoricalDensity(logits, torch.arange(3.0)[:, None])
+    for points, weights in (("enumerated", logits.softmax(-1)[0]), ("random", torch.full((3,), 1 / 3))):
+        found = quadrature(q, 3, exact=False, points=points).log_weights.exp()[:, 0]
+        assert torch.allclose(found, weights)
+        assert torch.autograd.grad(found[0], logits, retain_graph=True)[0].isfinite().all()
+
+
 def smooth(v):
     return (v.sum(-1) + 0.3).cos()
 

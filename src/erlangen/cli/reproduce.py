@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from .fit import Refusal
+from .fit import Refusal, left_open
 from .progress import progress
 
 if TYPE_CHECKING:
@@ -37,6 +37,10 @@ class Reproduce:
     jobs: int | None = None
     """How many seeds at a time; by default one on the CPU, and up to six on CUDA."""
 
+    pair: Annotated[tuple[Path, Path] | None, left_open("PICTURE PICTURE")] = None
+    """Two pictures in place of our glyphs, of which no rotation maps one to itself or to the other. Rows then go to
+    runs/<their names>, unless --results says otherwise."""
+
     report: bool = False
     """Redraw results.md and its figures from stored rows."""
 
@@ -52,11 +56,13 @@ class Reproduce:
     @property
     def output(self) -> Path:
         """Where rows go."""
-        if not self.smoke:
-            return self.results
-        from ..data import cache_folder
+        if self.smoke:
+            from ..data import cache_folder
 
-        return cache_folder() / "smoke"
+            return cache_folder() / "smoke"
+        if self.pair and self.results == Path("results"):
+            return Path("runs") / "-".join(picture.stem for picture in self.pair)
+        return self.results
 
     def run(self) -> list[Any]:
         """Does what was asked, and returns what to say."""
@@ -84,7 +90,14 @@ class Reproduce:
             if count is not None and count < 1:
                 raise ValueError(f"{name}: received {count}; accepted is an integer > 0")
         chosen = list({e.id: e for name in self.experiments for e in find(name)}.values())
-        options = {"smoke": self.smoke, "device": pick_device(self.device), "seeds": self.seeds, "jobs": self.jobs}
+        changes = {"pair": readable(self.pair)} if self.pair else {}
+        options: dict[str, Any] = {
+            "changes": changes,
+            "smoke": self.smoke,
+            "device": pick_device(self.device),
+            "seeds": self.seeds,
+            "jobs": self.jobs,
+        }
         with progress("Reproducing") as tell:
             paths = {path: e for e, _, path in reproduce(chosen, self.output, **options, tell=tell)}
         return [line for path, experiment in paths.items() for line in (*_summary(experiment, self.output), path)]
@@ -96,6 +109,24 @@ class Reproduce:
 
         with progress("Drawing the results") as tell:
             return redraw(self.results, self.docs, tell)
+
+
+def readable(pair: tuple[Path, Path]) -> tuple[str, ...]:
+    """The paths of two pictures that can be read.
+
+    Raises:
+        ValueError: one cannot.
+    """
+    from PIL import Image
+
+    for path in pair:
+        try:
+            with Image.open(path) as picture:
+                picture.convert("RGB")
+        except OSError as error:
+            reason = error.strerror or "not a picture that can be read"
+            raise ValueError(f"--pair: received {path}, {reason.lower()}; accepted are two pictures") from error
+    return tuple(str(path.absolute()) for path in pair)
 
 
 def _summary(experiment: Experiment, folder: Path) -> list[str]:

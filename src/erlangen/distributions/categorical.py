@@ -13,7 +13,7 @@ from torch.distributions.constraints import Constraint
 from ..utils.shapes import check_count, check_finite, check_numbers, check_tensor
 from .base import Conditional, Coordinates
 from .circle import by_kind, reach
-from .density import Density, Points, choice_ends, mean_of
+from .density import Density, Points, mean_of
 from .heads import Head
 from .noise import Noise
 
@@ -103,9 +103,10 @@ class CategoricalDensity(Density):
                 "a Categorical has no rsample: use quadrature (it enumerates the support), sample or enumerate_support"
             )
         log_p = self.log_probs
-        index = (noise.choice().unsqueeze(-1) >= choice_ends(log_p)).sum(-1)
+        chosen, log_weights = noise.choose(log_p)
+        index = chosen.argmax(-1)
         log_q = log_p.expand(*index.shape, -1).gather(-1, index.unsqueeze(-1)).squeeze(-1)
-        return Points(self.table[index], noise.equal_weights() + log_q - log_q.detach(), log_q)
+        return Points(self.table[index], log_weights, log_q)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The log-probability; minus infinity for what is no row of the table."""

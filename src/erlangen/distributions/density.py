@@ -16,7 +16,7 @@ from ..utils.shapes import check_count, check_tensor, expands
 from .circle import by_kind, circular_mean, reach, wrap
 from .noise import Noise
 
-__all__ = ["Density", "Points", "choice_ends", "columns", "mean_of"]
+__all__ = ["Density", "Points", "columns", "mean_of"]
 
 
 class Points(NamedTuple):
@@ -185,12 +185,6 @@ class Density(Distribution):
             setattr(new, name, larger)
         new._batch_shape = shape
         return new
-
-
-def choice_ends(log_p: Tensor) -> Tensor:
-    """Where the shares of all choices but the last end, `(*B, n - 1)`: a uniform number is compared with them."""
-    masses = log_p.detach().exp().cumsum(-1)
-    return masses[..., :-1] / masses[..., -1:]  # whose sum may miss 1 by rounding
 
 
 def mean_of(points: Points, periodic: Sequence[bool], ends: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:

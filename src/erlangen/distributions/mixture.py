@@ -7,7 +7,8 @@ itself has no derivative, and the weights get theirs in one of two ways, both un
 * *implicitly*, in `rsample`: $z$ moves so that its conditional distribution functions $F_i(z_i \mid z_{<i})$ keep
   their values, $\partial z / \partial \ell = -(\partial F / \partial z)^{-1}\, \partial F / \partial \ell$ for
   $\ell = \log \pi$ (for first derivatives: second ones, mixed with means and scales, are not right);
-* *in the log-weights* of the points of `quadrature`, as $\log \pi_c - \mathrm{stop}(\log \pi_c)$.
+* *in the log-weights* of the points of `quadrature`, as $\log \pi_c - \mathrm{stop}(\log \pi_c)$, or, where it takes
+  points of every component in turn, as $\log \pi_c$, which is their weight.
 
 The first needs no weights, but its variance grows exponentially with the distance of components: beyond some five
 scales no affordable number of samples shows its mean. To train, use `quadrature`.
@@ -25,7 +26,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from ..utils.shapes import check_count, check_tensor, check_true, expands
 from .base import Conditional
@@ -40,7 +40,7 @@ from .circle import (
     wrapped_normal_cdf,
     wrapped_normal_score,
 )
-from .density import Density, Points, choice_ends, columns
+from .density import Density, Points, columns
 from .heads import Head, inverse_positive, positive
 from .noise import Noise
 
@@ -86,7 +86,7 @@ class MixtureDensity(Density):
     def draw(self, noise: Noise, *, pathwise: bool = True) -> Points:
         """Chooses a component, then a point of it."""
         log_pi = self.logits.log_softmax(-1)
-        chosen = _one_hot(noise.choice(), log_pi)
+        chosen, log_weights = noise.choose(log_pi)
         centre, spread = _pick(chosen, torch.cat((self.loc, self.scale), -1)).chunk(2, -1)
         z = by_kind(self.periodic, lambda z: z, wrap, centre + spread * noise.normal(len(self.periodic)))
         if pathwise:
@@ -94,8 +94,7 @@ class MixtureDensity(Density):
             rows: Tensor = _MovedByWeights.apply(rows, log_pi, loc, scale, self.periodic)  # pyright: ignore[reportAssignmentType]
             log_q = _log_density(rows, log_pi, loc, scale, self.periodic).reshape(z.shape[:-1])
             return Points(rows.movedim(0, -1).reshape(z.shape), noise.equal_weights(), log_q)
-        choice = (chosen * log_pi).sum(-1)
-        return Points(z, noise.equal_weights() + choice - choice.detach(), self.log_prob(z))
+        return Points(z, log_weights, self.log_prob(z))
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The log-density, `(*S, *B)`."""
@@ -168,13 +167,6 @@ class _MovedByWeights(torch.autograd.Function):
             y = (g[i] - (score[:, i] * a).sum(0)) / slope[i]
             a = a + lever[:, i] * y
         return g, -a.sum(1, keepdim=True), None, None, None
-
-
-def _one_hot(u: Tensor, log_pi: Tensor) -> Tensor:
-    """Which component a uniform number chooses, `(*S, *B, K)`: the last whose mass before it is at most u."""
-    ends = choice_ends(log_pi)
-    passed = (u.unsqueeze(-1) >= ends).to(log_pi.dtype)
-    return pad(passed, (1, 0), value=1.0) - pad(passed, (0, 1))
 
 
 def _pick(chosen: Tensor, parameters: Tensor) -> Tensor:

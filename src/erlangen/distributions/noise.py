@@ -1,8 +1,8 @@
 """Where randomness comes from: independent numbers, strata, antithetic pairs or Sobol points, behind one face.
 
-A density asks for standard normal numbers, uniform numbers, or the number that chooses a mixture's component, and never
-asks how they were made. Each number is marginally what it says, so every estimate made from any of these is unbiased;
-they differ in how the n samples of one input depend on each other.
+A density asks for standard normal numbers, uniform numbers, or a choice between components, and never asks how they
+were made. Each number is marginally what it says, so every estimate made from any of these is unbiased; they differ in
+how the n samples of one input depend on each other.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 from torch.quasirandom import SobolEngine
 
-__all__ = ["SOURCES", "Antithetic", "Noise", "Sobol", "Stratified"]
+__all__ = ["SOURCES", "Antithetic", "Enumerated", "Noise", "Sobol", "Stratified"]
 
 
 DIGITS = SobolEngine.MAXBIT  # binary digits of Sobol points
@@ -54,6 +55,18 @@ class Noise:
     def choice(self) -> Tensor:
         """One uniform number per sample, with which a component is chosen, `(*S, *B)`."""
         return self._draw((*self.samples, *self.batch), normal=False)
+
+    def choose(self, log_p: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Chooses between components, and the log-weights of the choices.
+
+        Their values are all $-\log n$, and their gradient is that of choosing: $\log p_c - \mathrm{stop}(\log p_c)$.
+
+        Shape:
+            log_p: normalised, `(*B, K)`; result: one-hot `(*S, *B, K)`, and `(*S, *B)`.
+        """
+        chosen = _one_hot(self.choice(), log_p)
+        choice = _chosen(chosen, log_p)
+        return chosen, self.equal_weights() + choice - choice.detach()
 
     def equal_weights(self) -> Tensor:
         """The logarithm of one over the number of samples, `(*S, *B)`."""
@@ -133,10 +146,44 @@ class Sobol(Noise):
         return self._columns(0, 1).squeeze(-1)
 
 
+class Enumerated(Noise):
+    """Every component in turn, weighted by its probability: choosing has no noise, and unlikely components are tried.
+
+    With K components the number of samples is a multiple of K. What has no components has independent noise.
+    """
+
+    def choose(self, log_p: Tensor) -> tuple[Tensor, Tensor]:
+        """Each component as often as any other, and its log-probability over that number."""
+        n, k = self.samples[0], log_p.shape[-1]
+        if n % k:
+            raise ValueError(f"n: received {n} points, enumerated, for {k} components; accepted is a multiple of {k}")
+        turns = torch.eye(k, dtype=log_p.dtype, device=log_p.device).repeat(n // k, 1)
+        chosen = turns.reshape(n, *[1] * len(self.batch), k).expand(n, *self.batch, k)
+        return chosen, _chosen(chosen, log_p) - math.log(n // k)
+
+
+def _one_hot(u: Tensor, log_p: Tensor) -> Tensor:
+    """Which component a uniform number chooses, `(*S, *B, K)`: the last whose mass before it is at most u."""
+    masses = log_p.detach().exp().cumsum(-1)
+    ends = masses[..., :-1] / masses[..., -1:]  # whose sum may miss 1 by rounding
+    passed = (u.unsqueeze(-1) >= ends).to(log_p.dtype)
+    return pad(passed, (1, 0), value=1.0) - pad(passed, (0, 1))
+
+
+def _chosen(chosen: Tensor, log_p: Tensor) -> Tensor:
+    """The log-probabilities of the chosen, of which others may be minus infinity."""
+    return torch.where(chosen > 0, log_p, 0.0).sum(-1)
+
+
 def _spaced(n: int, start: Tensor) -> Tensor:
     """Makes n equally spaced numbers from a start on, modulo 1; start: `(1, *B)`, result: `(n, *B)`."""
     steps = torch.arange(n, dtype=start.dtype, device=start.device) / n
     return (start + steps.reshape(-1, *[1] * (start.ndim - 1))) % 1
 
 
-SOURCES: dict[str, type[Noise]] = {"random": Stratified, "antithetic": Antithetic, "sobol": Sobol}
+SOURCES: dict[str, type[Noise]] = {
+    "random": Stratified,
+    "antithetic": Antithetic,
+    "sobol": Sobol,
+    "enumerated": Enumerated,
+}

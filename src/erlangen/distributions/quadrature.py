@@ -25,13 +25,14 @@ def quadrature(
     r"""Points with log-weights and log-densities: exact for finite support, Monte Carlo otherwise.
 
     Every sum $\sum_s w_s h(v_s)$ is unbiased, and so is its gradient, to all parameters: what choosing a point
-    contributes is in the log-weights, so use them even though their values are all $-\log n$.
+    contributes is in the log-weights, so use them even where their values are all $-\log n$.
 
     Args:
         q: what a conditional returns, or any `Distribution` with event_shape `(d,)` that has `rsample`.
         n: the number of points; a finite support that is enumerated has as many as it has.
-        points: "random" samples; "antithetic" pairs, which cancel what is odd; or "sobol" points, whose error falls
-            nearly as 1/n (not in compiled code).
+        points: "random" samples; "antithetic" pairs, which cancel what is odd; "sobol" points, whose error falls
+            nearly as 1/n (not in compiled code); or "enumerated", where every component of a mixture has equally many
+            points, weighted by its probability: use it to train mixtures that must find separate modes.
         exact: whether a finite support is enumerated. Otherwise it is sampled.
         generator: where the noise comes from (eager mode); the global generator if None.
 

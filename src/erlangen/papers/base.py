@@ -88,8 +88,16 @@ class Experiment:
         return self.about.strip().partition("\n")[0]
 
     def config(self, *, smoke: bool = False, **changes: Any) -> Any:
-        """A configuration: full or smoke, with changes (`seed`, `device`)."""
-        return dataclasses.replace(self.smoke if smoke else self.full, **changes)
+        """A configuration: full or smoke, with changes (`seed`, `device`, `pair`).
+
+        Raises:
+            ValueError: the experiment has no such setting.
+        """
+        base = self.smoke if smoke else self.full
+        if unknown := sorted(set(changes) - {f.name for f in dataclasses.fields(base)}):
+            known = ", ".join(f.name for f in dataclasses.fields(base))
+            raise ValueError(f"{unknown[0]}: received for {self.id}, which has none; accepted are {known}")
+        return dataclasses.replace(base, **changes)
 
     def run(self, config: Any) -> list[Row]:
         """The rows of a configuration, checked: flat, and told apart by the keys."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -37,6 +38,7 @@ def reproduce(
     device: str = "cpu",
     seeds: int = 1,
     jobs: int | None = None,
+    changes: Mapping[str, Any] | None = None,
     tell: Callable[[float, str], None] = lambda share, what: None,
 ) -> Iterator[tuple[Experiment, Results, Path]]:
     """Runs experiments and stores their rows, after each seed.
@@ -49,35 +51,38 @@ def reproduce(
         seeds: how many, from 0 on.
         jobs: how many seeds at a time, each in a process of its own; if None, one on the CPU, and on CUDA, where small
             models leave the device idle most of the time, as many as there are, up to six.
+        changes: other settings of the experiments, such as `pair`.
         tell: called with the share done and what was done.
 
     Yields:
         The experiment, what was computed, and the file.
     """
     jobs = (min(seeds, MOST, os.cpu_count() or 1) if device == "cuda" else 1) if jobs is None else jobs
+    configs = {
+        e.id: [e.config(smoke=smoke, device=device, seed=s, **changes or {}) for s in range(seeds)] for e in chosen
+    }
     total, done = len(chosen) * seeds, 0
     for experiment in chosen:
-        for results in _seeds(experiment, smoke, device, seeds, jobs):
+        for results in _seeds(experiment.id, configs[experiment.id], device, jobs):
             path, done = write(experiment, folder, results), done + 1
             tell(done / total, f"{experiment.id}, {len(results.rows)} rows")
             yield experiment, results, path
 
 
-def _seeds(experiment: Experiment, smoke: bool, device: str, seeds: int, jobs: int) -> Iterator[Results]:
-    if min(jobs, seeds) == 1:
-        yield from (_one(experiment.id, smoke, device, seed, None) for seed in range(seeds))
+def _seeds(name: str, configs: Sequence[Any], device: str, jobs: int) -> Iterator[Results]:
+    jobs = min(jobs, len(configs))
+    if jobs == 1:
+        yield from (_one(name, config, device, None) for config in configs)
         return
     threads = max(1, (os.cpu_count() or 1) // jobs)
-    with ProcessPoolExecutor(min(jobs, seeds), mp_context=get_context("spawn")) as pool:  # CUDA does not survive a fork
-        waiting = [pool.submit(_one, experiment.id, smoke, device, seed, threads) for seed in range(seeds)]
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:  # CUDA does not survive a fork
+        waiting = [pool.submit(_one, name, config, device, threads) for config in configs]
         yield from (future.result() for future in as_completed(waiting))
 
 
-def _one(name: str, smoke: bool, device: str, seed: int, threads: int | None) -> Results:
+def _one(name: str, config: Any, device: str, threads: int | None) -> Results:
     if threads is not None:
         torch.set_num_threads(threads)
-    experiment = experiments()[name]
-    config = experiment.config(smoke=smoke, device=device, seed=seed)
     start = time.monotonic()
-    rows = experiment.run(config)
+    rows = experiments()[name].run(config)
     return record(config, rows, device=device, seconds=time.monotonic() - start)

@@ -7,8 +7,8 @@ classifier that is trained along with the distribution (but for the discovery of
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -44,6 +44,8 @@ class Training:
         frozen: for so many steps a perceptron is trained on inputs as they are, then it is frozen and the entries b and
             d of a matrix, within ±π, are learned (the discovery of rotations); otherwise pose and classifier are
             learned together.
+        decay: of the perceptron's weights, without which it is as sure of pictures that it never saw.
+        points: how points are drawn, see `quadrature`.
         band: InstaAug's entropy is held there, in nats; with the weight `alpha` as it is if empty, as in the published
             toy code.
         watch: after every so many steps the range of each class is noted; never if 0.
@@ -62,6 +64,8 @@ class Training:
     inputs: int = 12_000
     layers: int = 12
     scatter: float = 0.2
+    points: str = "random"
+    decay: float = 0.0
     which: tuple[int, ...] = (0, 1, 5, 6, 9)
     frozen: int = 0
     band: tuple[float, ...] = ()
@@ -95,7 +99,8 @@ def build(config: Training) -> AveragedObjective:
             transform = AffineMatrix("b", "d", bounds={"b": math.pi, "d": math.pi})
             hidden = (nn.Linear(pixels, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU())
             model = nn.Sequential(nn.Flatten(), *hidden, nn.Linear(256, len(data.classes)))
-        averaged = Averaged(model, transform, _conditional(config, transform, channels), samples=config.samples)
+        conditional = _conditional(config, transform, channels)
+        averaged = Averaged(model, transform, conditional, samples=config.samples, points=config.points)
     kinds = {"burn_in": config.frozen or config.burn_in, "original": 1.0}
     if config.method == "augerino":
         return Augerino(averaged, config.bonus, **kinds)
@@ -148,9 +153,15 @@ def _train(objective: AveragedObjective, config: Training, device: str) -> dict[
     optimiser = Optimiser("adamw", lr=config.lr, betas=betas, clip=5.0, schedule=Cosine(0.1))
     # A single width has few gradients to learn from: Augerino's published rate is ten times as great.
     groups = {"conditional": Optimiser("adamw", lr=10 * config.lr)} if config.method == "augerino" else {}
-    common = {"optimiser": optimiser, "groups": groups, "accelerator": torch.device(device).type, "seed": config.seed}
+    common: dict[str, Any] = {
+        "optimiser": optimiser,
+        "groups": groups,
+        "accelerator": torch.device(device).type,
+        "seed": config.seed,
+    }
     if config.frozen:
-        fit(objective, loader, Config(steps=config.frozen, log_every=500, **common))
+        alone: Any = {**common, "optimiser": replace(optimiser, weight_decay=config.decay)}
+        fit(objective, loader, Config(steps=config.frozen, log_every=500, **alone))
         objective.averaged.model.requires_grad_(False)
     watched = digits(config.data, config.which, "test", 200).to(device) if config.watch else None
 

@@ -13,7 +13,7 @@ Time: half a minute for each seed and set on a GPU, 10 minutes on a CPU.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from matplotlib.figure import Figure
@@ -30,13 +30,14 @@ TRAINING = Training()
 
 @dataclass(frozen=True)
 class Config:
-    """Training, and how much is measured."""
+    """Training, how much is measured, and files with two pictures in place of our glyphs."""
 
     data: tuple[str, ...] = ("glyphs-45", "glyphs-90")
     training: Training = TRAINING
     inputs: int = 200
     samples: int = 1000
     pair_samples: int = 10_000
+    pair: tuple[str, ...] = ()
     device: str = "cpu"
     seed: int = 0
 
@@ -63,8 +64,7 @@ PAPER = tuple(
 
 def build(config: Config, data: str) -> Training:
     """A flow over translation and rotation, an averaged CNN, entropy rewarded with α = 0.3."""
-    settings = vars(config.training) | {"data": data, "method": "flow", "seed": config.seed}
-    return Training(**settings)
+    return replace(config.training, data=data, method="flow", pair=config.pair, seed=config.seed)
 
 
 def run(config: Config) -> list[Row]:
@@ -73,7 +73,7 @@ def run(config: Config) -> list[Row]:
     for data in config.data:
         training = build(config, data)
         model, _ = trained(training, config.device)
-        test = glyph_set(data, 20 * config.inputs, 10_000, training.pair)
+        test = glyph_set(data, 20 * config.inputs, 10_000, config.pair)
         angle = orientations(model, test.subset(torch.arange(config.inputs)), config.samples)
         sides = two_inputs(test, math.pi / 3)
         pair = [orientations(model, side, config.pair_samples) for side in sides]

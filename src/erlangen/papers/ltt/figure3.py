@@ -30,12 +30,14 @@ from .landscape import OUTLINES, SETS, Toy, coverage, sampled
 
 METHODS: tuple[Method, ...] = ("augerino", "instaaug", "flow")
 TOY, TOUCHING = Toy(), Training(data="glyphs-90")
-MODES = Training(data="glyphs-3-modes", scatter=1.0, steps=3000, warm=0.3, alpha=0.1)
+# Every component is tried at every step: only so are modes found that none of them was near at the start.
+EACH = {"points": "enumerated", "samples": 10, "batch": 32}
+MODES = Training(data="glyphs-3-modes", scatter=1.0, steps=3000, warm=0.3, alpha=0.1, **EACH)
 
 
 @dataclass(frozen=True)
 class Config:
-    """Training of each part, and how much is measured."""
+    """Training of each part, how much is measured, and files with two pictures in place of our glyphs."""
 
     toy: Toy = TOY
     discovery: Training = DISCOVERY
@@ -43,6 +45,7 @@ class Config:
     modes: Training = MODES
     inputs: int = 200
     samples: int = 1000
+    pair: tuple[str, ...] = ()
     device: str = "cpu"
     seed: int = 0
 
@@ -77,7 +80,7 @@ PAPER = (
 
 def build(config: Config, training: Training, method: Method) -> Training:
     """The same transform, classifier and weight α for all; the family of the distribution differs."""
-    return replace(training, method=method, seed=config.seed)
+    return replace(training, method=method, pair=config.pair, seed=config.seed)
 
 
 def run(config: Config) -> list[Row]:
@@ -101,7 +104,7 @@ def run(config: Config) -> list[Row]:
         add("b", method, own.data, scale=own.scale, **scores, points=v[:, :5].flatten(0, 1)[:1000].float().numpy())
     for part, training, methods in (("c", config.touching, METHODS), ("d", config.modes, METHODS[1:])):
         spread, modes = GLYPHS[training.data]
-        test = glyph_set(training.data, config.inputs, 10_000, training.pair)
+        test = glyph_set(training.data, config.inputs, 10_000, config.pair)
         for method in methods:
             own = build(config, training, method)
             angle = orientations(trained(own, config.device)[0], test, config.samples, modes)

@@ -29,11 +29,12 @@ BINS = np.linspace(0, 1, 51)
 
 @dataclass(frozen=True)
 class Config:
-    """Training, and how much is measured."""
+    """Training, how much is measured, and files with two pictures in place of our glyphs."""
 
     discovery: Training = DISCOVERY
     inputs: int = 200
     samples: int = 1000
+    pair: tuple[str, ...] = ()
     device: str = "cpu"
     seed: int = 0
 
@@ -51,7 +52,7 @@ PAPER = (
 
 def build(config: Config) -> Training:
     """Two free entries of a matrix, a frozen perceptron, a flow (and InstaAug's box that turns as far)."""
-    return replace(config.discovery, seed=config.seed)
+    return replace(config.discovery, pair=config.pair, seed=config.seed)
 
 
 def run(config: Config) -> list[Row]:

@@ -40,7 +40,7 @@ STAGES = {
 
 @dataclass(frozen=True)
 class Config:
-    """Training, and how much is aligned."""
+    """Training, how much is aligned, and files with two pictures in place of our glyphs."""
 
     training: Training = TRAINING
     source: str = "mnist"
@@ -50,6 +50,7 @@ class Config:
     steps: int = 50
     samples: int = 128
     poses: int = 512
+    pair: tuple[str, ...] = ()
     device: str = "cpu"
     seed: int = 0
 
@@ -73,13 +74,13 @@ PAPER = (
 
 def build(config: Config) -> Training:
     """The flow of figure 2, trained on glyphs within ±45°."""
-    return replace(config.training, method="flow", seed=config.seed)
+    return replace(config.training, method="flow", pair=config.pair, seed=config.seed)
 
 
 def copies(config: Config, model: Averaged, scale: float) -> list[Row]:
     """Part b: one row for each class of glyphs."""
     rows: list[Row] = []
-    data, bounds = glyph_set("glyphs-90", 4 * config.copies, 10_000, config.training.pair), model.transform.bounds
+    data, bounds = glyph_set("glyphs-90", 4 * config.copies, 10_000, config.pair), model.transform.bounds
     for c, name in enumerate(data.classes):
         mine = data.subset(data.y == c)
         x = mine.x.to(bounds) / 255
