@@ -44,6 +44,7 @@ class Training:
         frozen: for so many steps a perceptron is trained on inputs as they are, then it is frozen and the entries b and
             d of a matrix, within ±π, are learned (the discovery of rotations); otherwise pose and classifier are
             learned together.
+        filters: the width of the classifier; the published one has 32.
         decay: of the perceptron's weights, without which it is as sure of pictures that it never saw.
         points: how points are drawn, see `quadrature`.
         band: InstaAug's entropy is held there, in nats; with the weight `alpha` as it is if empty, as in the published
@@ -63,6 +64,7 @@ class Training:
     burn_in: int = 100
     inputs: int = 12_000
     layers: int = 12
+    filters: int = 8
     scatter: float = 0.2
     points: str = "random"
     decay: float = 0.0
@@ -94,7 +96,7 @@ def build(config: Training) -> AveragedObjective:
     channels, pixels = data.x.shape[1], data.x[0].numel()
     transform: Transform = Affine("tx", "ty", "angle", factored=True, bounds={"tx": 0.1, "ty": 0.1})
     with seeded(config.seed):
-        model: nn.Module = EmbeddingCNN(channels, len(data.classes))
+        model: nn.Module = EmbeddingCNN(channels, len(data.classes), width=config.filters)
         if config.frozen:
             transform = AffineMatrix("b", "d", bounds={"b": math.pi, "d": math.pi})
             hidden = (nn.Linear(pixels, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU())

@@ -18,7 +18,7 @@ __all__ = ["DISCOVERY", "Found", "discover"]
 # classifier would learn to bear any matrix, and nothing would be left to discover. Differs from the published code:
 # entries within ±π, not ±1, and α falls from 0.3 to 0.00001, and is not 0.002 from the start: the loss of a confident
 # classifier is next to nothing inside its walls, which a small α keeps away from. The perceptron's weights decay.
-DISCOVERY = Training(data="glyphs-45", alpha=1e-5, warm=0.3, steps=4500, frozen=2000, scatter=0.5, decay=3.0)
+DISCOVERY = Training(data="glyphs-45", alpha=1e-5, warm=0.3, steps=4500, frozen=2000, scatter=0.5, decay=10.0)
 
 
 class Found(NamedTuple):

@@ -28,7 +28,7 @@ from .data import digits
 
 DIGITS = (0, 1, 5, 6, 9)
 METHODS: tuple[tuple[Method, float], ...] = (("flow", 0.3), ("flow", 0.5), ("augerino", 0.0))
-TRAINING = Training(data="mnist", batch=256, steps=2500, burn_in=200, inputs=30_000, watch=50)
+TRAINING = Training(data="mnist", batch=256, steps=2500, burn_in=200, inputs=30_000, watch=50, filters=32)
 TARGETS = {0: (150, None), 1: (150, None), 5: (150, None), 6: (70, 110), 9: (70, 110)}
 
 

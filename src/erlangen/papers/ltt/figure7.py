@@ -64,8 +64,8 @@ SAYS = dict.fromkeys((0, 1, 3, 8, 9), "a prototype") | {4: "fails", 6: "fails"}
 PAPER = (
     Claim("gap", "b: median angle between aligned copies, degrees", {"part": "b"}, "“the same mode”", None, 5),
     *(
-        Claim("gain", f"d: sharpness of {d}, {m} / before", {"method": m, "class": str(d)}, SAYS.get(d, "–"), 1)
-        for m, d in product(("mean-shift", "congeal"), range(10))
+        Claim("gain", f"d: sharpness of {d}, {m} / before", {"method": m, "class": str(d)}, SAYS.get(d, "–"), low)
+        for (m, low), d in product((("mean-shift", None), ("congeal", 1)), range(10))
     ),
     Claim("prototypes", "d: prototypes of digit 4", {"method": "congeal", "class": "4"}, "1", 2),
     Claim("prototypes", "d: prototypes of digit 6", {"method": "congeal", "class": "6"}, "1", 2),
