@@ -31,15 +31,17 @@ format: setup  ## Format the code and repair what ruff can repair
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-demo: setup  ## Draw the gallery
+demo: setup  ## Learn which turns leave pictures unchanged, and show it: demo/demo.html
 	$(BIN)/erlangen demo
 
 bench: setup  ## Run every benchmark; each writes benchmarks/results/<name>.json
 	@set -e; for file in benchmarks/bench_*.py; do echo "$$file"; $(BIN)/python "$$file"; done
 
-results: setup  ## Redraw the figures of the documentation
+results: demo  ## Redraw the figures and the results of the documentation
 	$(BIN)/erlangen figures
+	$(BIN)/erlangen reproduce --report
+	cp demo/demo.png docs/images/demo.png
 
 clean:  ## Remove caches and outputs; .venv stays
-	rm -rf build dist demo .hypothesis .pytest_cache .ruff_cache
+	rm -rf build dist demo gallery .hypothesis .pytest_cache .ruff_cache
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -6,6 +6,7 @@ import pytest
 
 import erlangen
 from erlangen import cli
+from erlangen.estimators import load_run
 from erlangen.report import gallery as drawing
 
 
@@ -24,7 +25,7 @@ def test_version():
 def test_help_names_the_commands(arguments):
     result = run(*arguments)
     assert result.returncode == 0
-    for word in ("demo", "figures", "--version"):
+    for word in ("fit", "demo", "gallery", "figures", "reproduce", "--version"):
         assert word in result.stdout
 
 
@@ -42,16 +43,40 @@ def test_a_mistyped_command_is_refused(arguments):
     assert "Traceback" not in result.stderr
 
 
-def test_demo_draws_both_files(tmp_path):
-    result = run("demo", cwd=tmp_path)
+def test_gallery_draws_both_files(tmp_path):
+    result = run("gallery", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
-    assert result.stdout.split() == [os.path.join("demo", "gallery.png"), os.path.join("demo", "gallery.html")]
+    assert result.stdout.split() == [os.path.join("gallery", name) for name in ("gallery.png", "gallery.html")]
     assert result.stderr == ""  # no terminal, no bar
     for line in result.stdout.split():
         assert (tmp_path / line).stat().st_size > 100_000
 
 
-@pytest.mark.parametrize("command", ["demo", "figures"])
+def test_demo_leaves_a_page_a_picture_and_runs_that_go_on(tmp_path):
+    result = run("demo", "--quick", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split() == [os.path.join("demo", name) for name in ("demo.html", "demo.png")]
+    assert result.stderr == ""
+    assert load_run(tmp_path / "demo" / "flow").config.method == "flow"
+    text = (tmp_path / "demo" / "demo.html").read_text()
+    assert text.count("<img") == 1 + 4 * 10 + 3 * 9 + 1  # answers, views, three steps of nine copies, accuracy
+    assert "http" not in text.replace("http://www.w3.org", "")
+    weights = (tmp_path / "demo" / "flow" / "model.safetensors").read_bytes()
+    (tmp_path / "demo" / "flow" / "model.safetensors").unlink()  # as if it had been killed before the end
+    assert run("demo", "--quick", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "demo" / "flow" / "model.safetensors").read_bytes() == weights
+
+
+def test_demo_overwrites_nothing_of_others(tmp_path, capsys):
+    (tmp_path / "flow").mkdir()
+    (tmp_path / "flow" / "mine.txt").write_text("mine")
+    assert cli.main(["demo", "--quick", "--output", str(tmp_path)]) == 2
+    assert "which holds other files" in capsys.readouterr().err
+    assert os.listdir(tmp_path) == ["flow"]
+    assert os.listdir(tmp_path / "flow") == ["mine.txt"]
+
+
+@pytest.mark.parametrize("command", ["demo", "gallery", "figures"])
 def test_a_file_as_output_is_refused(tmp_path, capsys, command):
     (tmp_path / "taken").write_text("mine")
     assert cli.main([command, "--output", str(tmp_path / "taken")]) == 2
@@ -75,7 +100,7 @@ def test_a_full_disk_is_one_sentence(tmp_path, capsys, monkeypatch):
         raise OSError(28, "No space left on device", str(folder))
 
     monkeypatch.setattr(sys.modules[drawing.__module__], "gallery", full)
-    assert cli.main(["demo", "--output", str(tmp_path)]) == 2
+    assert cli.main(["gallery", "--output", str(tmp_path)]) == 2
     assert capsys.readouterr().err == f"erlangen: {tmp_path}: No space left on device\n"
 
 

@@ -168,9 +168,16 @@ def test_mlp_order_and_size():
 
 @pytest.mark.parametrize("name", NETS)
 def test_build(name):
-    net = build(name, classes=7, channels=1, size=28, **{} if name == "lenet" else {"width": 4})
+    net = build(name, classes=7, channels=1, size=28, **{} if name in ("lenet", "mlp") else {"width": 4})
     assert isinstance(net, NETS[name])
     assert net.eval()(torch.randn(2, 1, 28, 28)).shape == (2, 7)
+
+
+def test_build_for_images_that_are_not_square():
+    assert build("mlp", classes=7, size=(28, 40))(torch.randn(2, 3, 28, 40)).shape == (2, 7)
+    assert build("conv13", classes=7, size=(28, 40), width=4).eval()(torch.randn(2, 3, 28, 40)).shape == (2, 7)
+    with pytest.raises(ValueError, match=r"size: received \(8, 40\); accepted is at least 16 for preact18"):
+        build("preact18", classes=2, size=(8, 40))
 
 
 def test_build_passes_changes_on():

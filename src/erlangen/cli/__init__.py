@@ -1,7 +1,8 @@
-"""The command line: `erlangen fit`, `erlangen demo`, `erlangen figures`. Thin; torch loads when it is needed."""
+"""The command line. Thin; torch loads when it is needed."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from typing import Annotated, TypeAlias
 import tyro
 
 from .. import __version__
-from .fit import Fit, Refusal
+from .fit import Fit, Refusal, Switch
 from .progress import progress
 from .reproduce import Reproduce
 
@@ -21,9 +22,33 @@ __all__ = ["main"]
 
 @dataclass(frozen=True)
 class Demo:
-    """Draw the gallery of all transforms: one picture and one self-contained page."""
+    """Learn which turns leave pictures unchanged, with three methods, and show the answers: two minutes."""
 
     output: Path = Path("demo")
+    """Folder for demo.html, demo.png and the trained models; made if it is missing. What is there goes on."""
+
+    quick: Switch = False
+    """A few steps of everything, to see that it works."""
+
+    def run(self) -> list[Path]:
+        """Trains, measures and draws."""
+        from ..estimators.demo import Scale, demo
+
+        scale = Scale(images=200, steps=10, samples=100, turned=40, shifts=2) if self.quick else Scale()
+        try:
+            with one_thread(), progress("Demonstration") as tell:
+                return demo(self.output, tell, scale=scale, jobs=min(2, os.cpu_count() or 1))
+        except KeyboardInterrupt:
+            raise Refusal("stopped; `erlangen demo` goes on from here.") from None
+        except (ValueError, FileExistsError) as error:
+            raise Refusal(f"{error}. Remove --output {self.output}, or give another folder.") from error
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Draw the gallery of all transforms: one picture and one self-contained page."""
+
+    output: Path = Path("gallery")
     """Folder for gallery.png and gallery.html; made if it is missing."""
 
     def run(self) -> list[Path]:
@@ -68,6 +93,7 @@ class Figures:
 Command: TypeAlias = (
     Annotated[Fit, tyro.conf.subcommand("fit")]
     | Annotated[Demo, tyro.conf.subcommand("demo")]
+    | Annotated[Gallery, tyro.conf.subcommand("gallery")]
     | Annotated[Figures, tyro.conf.subcommand("figures")]
     | Annotated[Reproduce, tyro.conf.subcommand("reproduce")]
 )

@@ -58,7 +58,7 @@ class Fit:
     )
 
     net: Annotated[str | None, left_open("NAME")] = None
-    """The classifier: lenet, fixup, conv13, preact18 or embedding; if not given, by the size of the images."""
+    """The classifier: lenet, fixup, conv13, preact18, embedding or mlp; if not given, by the size of the images."""
 
     epochs: Annotated[int | None, left_open("N")] = None
     """How long, in epochs."""

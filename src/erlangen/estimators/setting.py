@@ -105,7 +105,7 @@ def build_model(config: RunConfig, about: Mapping[str, Any]) -> Averaged:
     own = {"width": 16} if config.net == "embedding" else {}
     with seeded(config.seed):
         net = build(
-            config.net or "lenet", classes=len(about["classes"]), channels=channels, size=min(height, width), **own
+            config.net or "lenet", classes=len(about["classes"]), channels=channels, size=(height, width), **own
         )
         return Averaged(
             net,

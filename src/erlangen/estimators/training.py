@@ -87,15 +87,15 @@ def check_folder(folder: Path, resume: bool) -> None:
         raise FileExistsError(f"output: received {str(folder)!r}, which {what}; accepted is a new or empty folder")
 
 
-def train_run(setting: Setting, folder: Path, *, resume: bool = False) -> Run:
-    """Trains, and writes everything but the report."""
+def train_run(setting: Setting, folder: Path, *, resume: bool = False, bar: bool | None = None) -> Run:
+    """Trains, and writes everything but the report; `bar` says whether one is shown, see `erlangen.train.Config`."""
     check_folder(folder, resume)
     config, about = setting.config, setting.about
     record: dict[str, Any] = {"config": config, "data": about, "provenance": provenance()}
     if resume:
         record = _checked(read_record(folder), setting) | {"config": config}
     loader = _loader(setting.train, config)
-    how = training_config(config, len(loader), folder, resume)
+    how = replace(training_config(config, len(loader), folder, resume), progress=bar)
     write_record(folder, record)
     model = build_model(config, about)
     objective = METHODS[config.method].objective(model, config)

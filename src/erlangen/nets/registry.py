@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from torch import nn
@@ -11,6 +12,7 @@ from .conv13 import Conv13
 from .embedding import EmbeddingCNN
 from .fixup import FixupResNet
 from .lenet import LeNet
+from .mlp import MLP
 from .preact import PreActResNet18
 
 __all__ = ["NETS", "build"]
@@ -21,17 +23,20 @@ NETS = {
     "conv13": Conv13,
     "preact18": PreActResNet18,
     "embedding": EmbeddingCNN,
+    "mlp": MLP,
 }
+HIDDEN = (128,)  # of "mlp"
 
 
-def build(name: str, *, classes: int, channels: int = 3, size: int = 32, **changes: Any) -> nn.Module:
-    """A network that maps images `(B, channels, size, size)` to `(B, classes)`.
+def build(name: str, *, classes: int, channels: int = 3, size: int | tuple[int, int] = 32, **changes: Any) -> nn.Module:
+    """A network that maps images `(B, channels, H, W)` to `(B, classes)`.
 
     Args:
         name: one of `NETS`.
         classes: the number of outputs, the features of "embedding".
         channels: of the images.
-        size: of the images; only "lenet" depends on it, the others refuse what is too small for them.
+        size: of the images, their side or their height and width; "lenet" and "mlp" are made for it, the others refuse
+            what is too small for them.
         **changes: arguments of the network that differ from its defaults.
 
     Raises:
@@ -43,9 +48,12 @@ def build(name: str, *, classes: int, channels: int = 3, size: int = 32, **chang
     """
     if not isinstance(name, str) or name not in NETS:
         raise ValueError(f"name: received {describe(name)}; accepted is one of {', '.join(NETS)}")
-    net = NETS[name]
+    net, sides = NETS[name], size if isinstance(size, tuple) else (size, size)
+    least = min(check_count("size", side) for side in sides)
+    if issubclass(net, MLP):
+        return net(channels * math.prod(sides), **{"hidden": HIDDEN, "outputs": classes, **changes})
     if issubclass(net, LeNet):
-        return net(channels, classes, size=size, **changes)
-    if check_count("size", size) < net.least:
+        return net(channels, classes, size=least, **changes)
+    if least < net.least:
         raise ValueError(f"size: received {size}; accepted is at least {net.least} for {name}")
     return net(channels, classes, **changes)
