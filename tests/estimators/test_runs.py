@@ -10,6 +10,7 @@ from erlangen.data import DataSet, glyphs
 from erlangen.distributions import GlobalUniform, MeanFieldUniform, RealNVP
 from erlangen.estimators import METHODS, RunConfig, build_transform, fit_run, load_run, prepare, resolve_ranges
 from erlangen.estimators.reporting import half_ranges
+from erlangen.estimators.setting import build_model
 from erlangen.estimators.training import train_run
 from erlangen.objectives import HandMade, Plain
 from erlangen.transforms import Affine, Crop, Group
@@ -88,12 +89,30 @@ def test_every_method_trains_and_comes_back(method, data, tmp_path):
 
 @pytest.mark.parametrize(
     ("method", "family"),
-    [("flow", RealNVP), ("augerino", GlobalUniform), ("instaaug", MeanFieldUniform), ("affine", GlobalUniform)],
+    [
+        ("flow", RealNVP),
+        ("flow-code", RealNVP),
+        ("augerino", GlobalUniform),
+        ("instaaug", MeanFieldUniform),
+        ("affine", GlobalUniform),
+    ],
 )
 def test_a_method_is_a_choice(method, family, data):
     setting = prepare(RunConfig(method=method, **TINY), data)
     transform = build_transform(setting.config.transform)
     assert type(METHODS[method].conditional(transform, 3)) is family
+
+
+def test_the_published_code_averages_logits_of_near_views_and_of_the_image(data):
+    setting = prepare(RunConfig(method="flow-code", **(TINY | {"samples": 3, "eval_samples": 4})), data)
+    model = build_model(setting.config, setting.about)
+    objective = METHODS["flow-code"].objective(model, setting.config)
+    x, y = data.x.double() / 255, data.y
+    seen = model.train()(x)
+    assert len(seen.views) == 3
+    expected = torch.nn.functional.cross_entropy(seen.views.mean(0), y)
+    torch.testing.assert_close(objective.cross_entropy(seen, y), expected)
+    assert len(model.eval()(x).views) == 5
 
 
 @pytest.mark.parametrize("wanted", [("tx", "angle"), ("crop",)])
@@ -133,7 +152,7 @@ def test_settings_are_completed_by_the_data(data):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"method": "magic"}, "method: received 'magic'; accepted is one of flow, augerino"),
+        ({"method": "magic"}, "method: received 'magic'; accepted is one of flow, flow-code, augerino"),
         ({"net": "vgg"}, "net: received 'vgg'; accepted is one of lenet"),
         ({"net": "lenet"}, "size: received int 16; accepted is 28 or 32"),
         ({"alpha": -1.0}, "alpha: received -1.0"),

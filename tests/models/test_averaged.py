@@ -76,6 +76,14 @@ def test_chunks_change_nothing(largest):
     assert sum(seen) == 15
 
 
+def test_the_identity_is_a_view_in_evaluation_only():
+    model = averaged(samples=4, identity="eval")
+    x = torch.rand(2, 3, 8, 8)
+    assert [len(model.train(mode)(x).views) for mode in (True, False)] == [4, 5]
+    with pytest.raises(ValueError, match="identity: received 'always'; accepted is False, True or 'eval'"):
+        averaged(identity="always")
+
+
 def test_the_identity_is_one_more_view():
     model = averaged(samples=4, identity=True).eval()
     x = torch.rand(2, 3, 8, 8)

@@ -30,8 +30,9 @@ TRANSFORM = (
     "and hsv for all of theirs."
 )
 METHOD = (
-    "flow: a distribution for each image (Learning to Transform); augerino: one range for all; instaaug: a range for "
-    "each image; affine: augmentation by hand; tta: averaging at test time only; none: the classifier alone."
+    "flow: a distribution for each image (Learning to Transform); flow-code: the same, as its published code does it; "
+    "augerino: one range for all; instaaug: a range for each image; affine: augmentation by hand; tta: averaging at "
+    "test time only; none: the classifier alone."
 )
 Switch: TypeAlias = Annotated[bool, tyro.conf.FlagCreatePairsOff]
 
@@ -53,9 +54,9 @@ class Fit:
     """A folder with a sub-folder for each class, a .npz file, or a named set: glyphs, mnist, cifar10, …"""
 
     transform: Annotated[str, tyro.conf.arg(metavar="NAMES", help=TRANSFORM)] = "tx,ty,angle"
-    method: Annotated[Literal["flow", "augerino", "instaaug", "affine", "tta", "none"], tyro.conf.arg(help=METHOD)] = (
-        "flow"
-    )
+    method: Annotated[
+        Literal["flow", "flow-code", "augerino", "instaaug", "affine", "tta", "none"], tyro.conf.arg(help=METHOD)
+    ] = "flow"
 
     net: Annotated[str | None, left_open("NAME")] = None
     """The classifier: lenet, fixup, conv13, preact18, embedding or mlp; if not given, by the size of the images."""

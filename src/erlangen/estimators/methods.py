@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ..distributions import Conditional, EntropyController, GlobalUniform, MeanFieldUniform, RealNVP
+from ..distributions import Conditional, EntropyController, GlobalUniform, MeanFieldUniform, RealNVP, preset
 from ..models import Averaged
 from ..nets import EmbeddingCNN
 from ..objectives import Augerino, AveragedObjective, HandMade, InstaAug, LearningToTransform, Plain
@@ -32,6 +32,7 @@ class Method:
         alpha: the weight of the entropy or the width, unless one is given.
         conditional: makes the distribution, from a transform and the channels of an image.
         objective: makes what trains it.
+        averaging: how predictions are averaged, where it differs from the defaults of `Averaged`.
     """
 
     about: str
@@ -40,6 +41,7 @@ class Method:
     alpha: float | None
     conditional: Callable[[Transform, int], Conditional]
     objective: Callable[[Averaged, RunConfig], AveragedObjective]
+    averaging: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Normalise(nn.Module):
@@ -67,6 +69,10 @@ def _flow(transform: Transform, channels: int) -> Conditional:
     return RealNVP.over(transform, FEATURES, encoder=EmbeddingCNN(channels, FEATURES))
 
 
+def _published_flow(transform: Transform, channels: int) -> Conditional:
+    return preset("ltt-code", transform, FEATURES, encoder=EmbeddingCNN(channels, FEATURES))
+
+
 def _box(transform: Transform, channels: int) -> Conditional:
     return MeanFieldUniform.over(transform, FEATURES, encoder=EmbeddingCNN(channels, FEATURES))
 
@@ -89,6 +95,11 @@ def _learning_to_transform(averaged: Averaged, config: RunConfig) -> AveragedObj
     return LearningToTransform(averaged, alpha, burn_in=config.burn_in, original=1.0)
 
 
+def _published_code(averaged: Averaged, config: RunConfig) -> AveragedObjective:
+    """One cross-entropy, of the average of logits."""
+    return LearningToTransform(averaged, config.alpha or 0.0, burn_in=config.burn_in, together=True)
+
+
 def _augerino(averaged: Averaged, config: RunConfig) -> AveragedObjective:
     return Augerino(averaged, config.alpha or 0.0, burn_in=config.burn_in, original=1.0)
 
@@ -109,6 +120,12 @@ METHODS: dict[str, Method] = {
     "flow": Method(
         "Learning to Transform: a normalising flow gives every input its own distribution of transformations.",
         *(True, True, 0.3, _flow, _learning_to_transform),
+    ),
+    "flow-code": Method(
+        "Learning to Transform as its published code has it: logits are averaged, in training under one cross-entropy, "
+        "and in evaluation over the image as it is and views that were chosen for lying near it.",
+        *(True, True, 0.1, _published_flow, _published_code),
+        {"space": "logit", "identity": "eval", "rejection": 1.0},
     ),
     "augerino": Method(
         "Augerino: one range of transformations is learned for all inputs.",

@@ -115,4 +115,5 @@ def build_model(config: RunConfig, about: Mapping[str, Any]) -> Averaged:
             eval_samples=config.eval_samples,
             normalise=Normalise(**about["normalise"]),
             largest=VIEWS,
+            **method.averaging,
         )

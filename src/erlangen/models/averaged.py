@@ -84,7 +84,8 @@ class Averaged(nn.Module):
         eval_samples: their number in evaluation.
         space: where predictions are averaged, see `average`.
         normalise: applied to views, after the transformation.
-        identity: whether the untransformed input is one more view, with the weight of the others.
+        identity: whether the untransformed input is one more view, with the weight of the others; "eval" for in
+            evaluation only (as the published code of LTT does).
         rejection: in evaluation, prefer transformations within this distance of the identity, as a fraction of the half
             ranges (as the published code of LTT does with 1, among 15 times as many): biased, so not by default.
         output_fn: from what the classifier returns to logits.
@@ -106,7 +107,7 @@ class Averaged(nn.Module):
         eval_samples: int | None = None,
         space: Space = "prob",
         normalise: Callable[[Tensor], Tensor] | None = None,
-        identity: bool = False,
+        identity: bool | Literal["eval"] = False,
         rejection: float | None = None,
         output_fn: Callable[[Any], Tensor] = logits_of,
         largest: int | None = None,
@@ -119,6 +120,8 @@ class Averaged(nn.Module):
         if conditional.features != transform.features:
             got = f"a conditional over {conditional.features} coordinates for a transform with {transform.features}"
             raise ValueError(f"conditional: received {got}; accepted are as many")
+        if identity not in (False, True, "eval"):
+            raise ValueError(f"identity: received {identity!r}; accepted is False, True or 'eval'")
         if unknown := set(frozen) - {"model", "conditional"}:
             raise ValueError(f"frozen: received {sorted(unknown)}; accepted are 'model' and 'conditional'")
         self.model, self.transform, self.conditional = model, transform, conditional
@@ -147,7 +150,7 @@ class Averaged(nn.Module):
         near = None if self.training else self.rejection
         points = self._points(q, self._count) if near is None else self._near(q, near)
         views, log_weights = self.views(x, points.v), points.log_weights
-        if self.identity:
+        if self.identity is True or (self.identity and not self.training):
             s = len(views)
             views = torch.cat((views, self.classify(x).unsqueeze(0)))
             alone = log_weights.new_full((1, *log_weights.shape[1:]), -math.log(s + 1))

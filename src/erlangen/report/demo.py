@@ -104,7 +104,7 @@ def demo_picture(found: Demonstration) -> bytes:
         _alignment(figure, found.alignment, (0.03, 0.02, 0.5, 0.3))
         _words(figure, 0.59, 0.338, "Accuracy in poses that training never showed", weight="bold")
         _accuracy(figure.add_axes((0.63, 0.07, 0.34, 0.245)), found.turned)
-    return png(figure)
+    return png(figure, 200)
 
 
 def demo_page(found: Demonstration) -> str:

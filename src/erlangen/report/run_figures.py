@@ -92,12 +92,12 @@ def canvas(width: float, height: float) -> Figure:
     return figure
 
 
-def png(figure: Figure) -> bytes:
-    """The figure as a small PNG."""
+def png(figure: Figure, colours: int | None = None) -> bytes:
+    """The figure as a small PNG, with at most so many colours if they are given."""
     file = io.BytesIO()
     with matplotlib.rc_context(LOOK):
         figure.savefig(file, dpi=DPI)
-    return encode(np.asarray(Pillow.open(file).convert("RGB")))
+    return encode(np.asarray(Pillow.open(file).convert("RGB")), colours)
 
 
 def enlarge(image: np.ndarray, side: int = 128) -> np.ndarray:

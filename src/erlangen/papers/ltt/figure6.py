@@ -113,6 +113,12 @@ def run(config: Config) -> list[Row]:
     return rows
 
 
+def found(rows: Rows, digit: int, way: tuple[str, float, int]) -> Any:
+    """The first row of a digit and a way, if there is one."""
+    method, alpha, filters = way
+    return first(rows, digit=digit, method=method, alpha=alpha, filters=filters)
+
+
 def show(rows: Rows) -> Figure:
     """Examples with the learned distribution of rotations, class averages, and ranges over training."""
     figure = blank((10, 8.5))
@@ -120,22 +126,21 @@ def show(rows: Rows) -> Figure:
     above, below = halves
     axes = panels(above, 3, 5, (None,) * 5 + ("polar",) * 10)
     for column, digit in enumerate(DIGITS):
-        for line, (method, alpha, filters) in enumerate((BEST, ("augerino", 0.0, 8))):
-            row = first(rows, digit=digit, method=method, alpha=alpha, filters=filters)
+        for line, way in enumerate((BEST, ("augerino", 0.0, 8))):
+            row, panel = found(rows, digit, way), axes[5 * (line + 1) + column]
+            if row is None:
+                panel.set_axis_off()
+                continue
             picture(axes[column], row["example"], f"digit {digit}")
-            panel = axes[5 * (line + 1) + column]
-            polar(panel, row["histogram"], TINTS[method])
-            panel.set_title(f"{NAMES[method]}\nclass mean ±{row['half_range']:.0f}°", fontsize=8)
-    colours = (*COLOURS, MUTED)
+            polar(panel, row["histogram"], TINTS[way[0]])
+            panel.set_title(f"{title(*way)}\nclass mean ±{row['half_range']:.0f}°", fontsize=8)
     for panel, way in zip(panels(below, 1, 3), (BEST, ("flow", 0.3, 8), ("flow", 0.3, 32)), strict=True):
-        method, alpha, filters = way
-        for colour, digit in zip(colours, DIGITS, strict=True):
-            row = first(rows, digit=digit, method=method, alpha=alpha, filters=filters)
-            steps = np.arange(1, len(row["curve"]) + 1) * row["steps_per_point"]
-            panel.plot(steps, row["curve"], color=colour, label=str(digit))
-        panel.set(xlabel="training step", ylabel="half-range, degrees", ylim=(0, 185))
+        for colour, digit in zip((*COLOURS, MUTED), DIGITS, strict=True):
+            if row := found(rows, digit, way):
+                steps = np.arange(1, len(row["curve"]) + 1) * row["steps_per_point"]
+                panel.plot(steps, row["curve"], color=colour, label=str(digit))
+        panel.set(xlabel="training step", ylabel="half-range, degrees", ylim=(0, 185), yticks=(0, 90, 180))
         panel.set_title(title(*way), fontsize=9)
-        panel.set_yticks((0, 90, 180))
         panel.legend(frameon=False, fontsize=8, ncols=5)
     return figure
 
