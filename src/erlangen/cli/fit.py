@@ -20,7 +20,11 @@ WORDS = {
     "unreadable='skip'": "--unreadable skip",
     "resume=True": "--resume",
     "bring a validation set of your own": "--validation 0",
+    "Try a smaller learning rate, a warm-up, gradient clipping (clip), or precision 32-true": (
+        "Start again with a smaller --lr, or --precision 32-true, and another --output"
+    ),
 }
+OUT_OF_MEMORY = "out of memory; try a smaller --batch-size, --samples, --eval-samples or --size, and another --output."
 QUICK = {"steps": 120, "batch_size": 64, "samples": 2, "eval_samples": 8}
 
 
@@ -117,12 +121,19 @@ class Fit:
 
     def run(self) -> list[Path]:
         """Trains and writes the run folder."""
+        folder = (self.output or new_folder(self.data, self.method)).expanduser()
         try:
-            return self._run()
+            return self._run(folder)
         except (ValueError, FileExistsError) as error:
             raise Refusal(in_words(str(error))) from error
+        except (MemoryError, RuntimeError) as error:
+            if not is_memory(error):
+                raise
+            raise Refusal(OUT_OF_MEMORY) from error
+        except KeyboardInterrupt:
+            raise Refusal(stopped(folder)) from None
 
-    def _run(self) -> list[Path]:
+    def _run(self, folder: Path) -> list[Path]:
         from ..estimators import RunConfig, prepare, train_run
         from ..estimators.reporting import write_report
         from ..estimators.training import check_folder, continued
@@ -131,8 +142,7 @@ class Fit:
         if self.resume and self.output is None:
             raise ValueError("resume: received without a run; accepted with --output RUN, the folder of the run")
         config = RunConfig(**self.settings())
-        folder = self.output or new_folder(self.data, self.method)
-        check_folder(folder, self.resume)
+        check_folder(folder, self.resume, self.data)
         if self.resume:
             self._check_same(stored := continued(folder, config))
             config = stored
@@ -147,9 +157,9 @@ class Fit:
             raise ValueError(str(error)) from error
         except OSError as error:
             raise ValueError(unwritten(folder, error)) from error
-        except KeyboardInterrupt:
-            raise ValueError(f"stopped; `erlangen fit --resume --output {folder}` goes on.") from None
         print(summary(run.record["results"]["accuracy"]))
+        if skipped := run.record["data"]["skipped"]:
+            print(f"left out   {len(skipped):>8,} files that cannot be read; {folder / 'config.json'} has their names")
         return [folder / "report.html"]
 
     def settings(self) -> dict[str, Any]:
@@ -205,7 +215,7 @@ def parse_transform(words: str) -> dict[str, float | tuple[float, float] | None]
 
 def new_folder(data: str, method: str) -> Path:
     """A folder that does not exist yet."""
-    name = re.sub(r"[^\w.-]+", "-", Path(data).expanduser().resolve().stem if "/" in data else Path(data).stem)
+    name = re.sub(r"[^\w.-]+", "-", Path(data).expanduser().resolve().stem)
     first = Path("runs") / f"{name.strip('-.') or 'data'}-{method}-{datetime.now():%Y%m%d-%H%M%S}"
     numbered = (first.with_name(f"{first.name}-{k}") for k in range(2, 1000))
     return first if not first.exists() else next(path for path in numbered if not path.exists())
@@ -220,6 +230,19 @@ def in_words(message: str) -> str:
     if colon and head in options:
         return f"--{head.replace('_', '-')}:{rest}"
     return f"DATA:{rest}" if head in ("data", "path", "source") else message
+
+
+def stopped(folder: Path) -> str:
+    """What an interrupt has left, and what to do."""
+    if not (folder / "config.json").exists():
+        return "stopped before anything was written."
+    return f"stopped; `erlangen fit --resume --output {folder}` goes on."
+
+
+def is_memory(error: Exception) -> bool:
+    """Whether memory has run out; for that of the processor torch has no class of its own."""
+    ours = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    return ours or "DefaultCPUAllocator" in str(error)
 
 
 def unwritten(folder: Path, error: OSError) -> str:

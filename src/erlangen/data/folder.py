@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -103,6 +104,7 @@ def image_folder(
         sizes = _read_all(files, partial(image_size, exif=exif), bad, unreadable, root)
         _check_one_size(root, {shape: file for shape, (file, _) in reversed(sizes)})
         files = [entry for _, entry in sizes]
+    _check_memory(len(files), target)
     read = _read_all(files, partial(read_image, size=target, exif=exif, background=background), bad, unreadable, root)
     _check_left(root, list(members), {names[label] for _, (_, label) in read})
     x = _stack([pixels for pixels, _ in read])
@@ -199,6 +201,19 @@ def _check_one_size(root: Path, sizes: dict[tuple[int, int], Path]) -> None:
         raise ValueError(
             f"size: received None, but the pictures of {str(root)!r} have {len(sizes)} sizes, such as "
             f"{', '.join(examples)}; accepted is a size to which all are resized and cropped"
+        )
+
+
+def _check_memory(count: int, target: tuple[int, int] | None) -> None:
+    """Refuses a size at which the pictures cannot fit: a system that runs out of memory kills without a word."""
+    try:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):  # not every system says
+        memory = math.inf
+    if target is not None and (needed := 3 * count * math.prod(target)) > memory:
+        raise ValueError(
+            f"size: received {target[0]}×{target[1]}, at which {count} pictures need {needed / 1e9:,.0f} GB and this "
+            f"machine has {memory / 1e9:,.0f}; accepted is less"
         )
 
 

@@ -38,6 +38,11 @@ def resolve_ranges(wanted: Wanted) -> Ranges:
         {'tx': (-0.25, 0.25), 'crop': 0.25}
     """
     given = _expand(wanted)
+    for name, value in given.items():
+        if name != "crop" and value is not None:
+            _check_range(name, value)
+    if {"scale", "stretch"} & set(given) and {"sx", "sy"} & set(given):
+        raise ValueError(f"transform: received {', '.join(given)}; accepted is either scale and stretch, or sx and sy")
     transform = _build(given, full_turn=False)
     found: Ranges = {}
     for name in given:
@@ -51,7 +56,6 @@ def resolve_ranges(wanted: Wanted) -> Ranges:
             low, high = value if isinstance(value, tuple) else (-value, value)
         elif name == "angle":
             low, high = -math.pi, math.pi
-        _check_range(name, low, high)
         found[name] = (low, high)
     return found
 
@@ -120,10 +124,15 @@ def _smallest(ranges: Mapping[str, float | tuple[float, float] | None]) -> float
     return 0.25 if value is None else value
 
 
-def _check_range(name: str, low: float, high: float) -> None:
-    if not low <= 0 <= high:
-        raise ValueError(f"transform: received {name} from {low:.4g} to {high:.4g}; accepted is a range that holds 0")
+def _check_range(name: str, value: float | tuple[float, ...]) -> None:
+    ends = value if isinstance(value, tuple) else (value, value)
+    if len(ends) != 2 or not all(isinstance(end, int | float) and math.isfinite(end) for end in ends):
+        raise ValueError(f"transform: received {name} with {value!r}; accepted is a number > 0, or low and high")
+    low, high = ends if isinstance(value, tuple) else (-ends[0], ends[0])
+    degrees = f" ({math.degrees(low):.4g}° to {math.degrees(high):.4g}°)" if name == "angle" else ""
+    got = f"transform: received {name} from {low:.4g} to {high:.4g}{degrees}"
+    if not low < high or not low <= 0 <= high:
+        raise ValueError(f"{got}; accepted is a range that holds 0, low < high")
     turn = {"angle": 2 * math.pi, "hue": 1.0}.get(name, math.inf)
     if high - low > turn * (1 + 1e-6):
-        got = f"{name} from {low:.4g} to {high:.4g}"
-        raise ValueError(f"transform: received {got}; accepted is at most one turn, {turn:.4g} in all")
+        raise ValueError(f"{got}; accepted is at most one turn, {turn:.4g} in all")

@@ -86,7 +86,8 @@ def _accuracy(run: Run, name: str, data: DataSet) -> Accuracy:
 
 
 def _history(folder: Path) -> list[dict[str, Any]]:
-    return read_jsonl(folder / "log.jsonl")
+    path = folder / "log.jsonl"
+    return read_jsonl(path) if path.is_file() else []  # a full disk takes none, and users remove it
 
 
 def _coordinates(run: Run) -> list[Coordinate]:
@@ -184,13 +185,16 @@ def _facts(run: Run, setting: Setting) -> Mapping[str, str]:
         for c in _coordinates(run)
     ]
     weights = sum(p.numel() for p in run.model.model.parameters())
+    training = f"{steps:,} steps of {config.batch_size} images"
+    if config.method not in ("none", "tta"):
+        training += f", {config.samples} views each"
     facts = {
         "data": f"{config.data}: {', '.join(f'{sum(n):,} {name}' for name, n in setting.about['counts'].items())}",
         "classes": ", ".join(run.classes[:12]) + (", …" if len(run.classes) > 12 else ""),
         "method": config.method,
-        "transform": "; ".join(ranges),
+        "transform": "" if config.method == "none" else "; ".join(ranges),
         "classifier": f"{config.net}, {weights:,} parameters",
-        "training": f"{steps:,} steps of {config.batch_size} images, {config.samples} views each, in {seconds:.0f} s",
+        "training": f"{training}, in {seconds:.0f} s",
         "evaluation": f"{config.eval_samples} views" if run.averages else "images as they are",
         "alpha": "" if config.alpha is None else f"{config.alpha:g}",
         "entropy": "" if config.entropy is None else f"held at {config.entropy:g} nats",

@@ -19,10 +19,12 @@ from .config import RunConfig
 from .methods import METHODS
 from .setting import build_model
 
-__all__ = ["CONFIG", "WEIGHTS", "Run", "load_run", "read_record", "save_weights", "write_record"]
+__all__ = ["CONFIG", "WEIGHTS", "Run", "load_run", "read_config", "read_record", "save_weights", "write_record"]
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 FORMAT = 1
+DATA = {"name", "shape", "classes", "counts", "digest", "skipped", "normalise"}
+AGAIN = "put back a copy of it, or start a new run in another folder"
 
 
 @dataclass(frozen=True)
@@ -101,11 +103,33 @@ def read_record(folder: Path) -> dict[str, Any]:
     if not (folder / CONFIG).is_file():
         what = "holds no run" if folder.is_dir() else "is no folder" if folder.exists() else "does not exist"
         raise ValueError(f"run: received {str(folder)!r}, which {what}; accepted is a folder that a fit has made")
-    record = read_json(folder / CONFIG)
-    if not isinstance(record, dict) or record.get("format") != FORMAT or not {"config", "data"} <= set(record):
+    try:
+        record = read_json(folder / CONFIG)
+    except ValueError as error:
+        raise ValueError(f"{error}; {AGAIN}") from error
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
         got = record.get("format") if isinstance(record, dict) else None
         raise ValueError(f"{folder / CONFIG}: received the format {got!r}; accepted by this version is {FORMAT}")
+    parts = [record.get(name) for name in ("config", "data")]
+    if not all(isinstance(part, dict) for part in parts) or not set(record["data"]) >= DATA:
+        raise ValueError(f"{folder / CONFIG}: damaged, some of it is missing; {AGAIN}")
     return record
+
+
+def read_config(folder: Path, record: Mapping[str, Any]) -> RunConfig:
+    """The settings in a record.
+
+    Raises:
+        ValueError: they are damaged or of another version.
+    """
+    try:
+        config = RunConfig.read(record["config"])
+        if config.method not in METHODS:
+            raise ValueError(f"method: received {config.method!r}; accepted is one of {', '.join(METHODS)}")
+    except (KeyError, TypeError, ValueError) as error:
+        reason = f"no {error}" if isinstance(error, KeyError) else error
+        raise ValueError(f"{folder / CONFIG}: damaged, or of another version ({reason}); {AGAIN}") from error
+    return config
 
 
 def save_weights(folder: Path, model: Averaged) -> None:
@@ -134,7 +158,7 @@ def load_run(folder: str | os.PathLike[str], *, device: torch.device | str = "cp
     if not (folder / WEIGHTS).is_file():
         go_on = "go on with it: resume=True, or `erlangen fit --resume --output`"
         raise ValueError(f"run: received {str(folder)!r}, which has no {WEIGHTS}: it was not finished; {go_on}")
-    config = RunConfig.read(record["config"])
+    config = read_config(folder, record)
     model = build_model(config, record["data"])
     try:
         weights = load_file(folder / WEIGHTS)

@@ -56,6 +56,7 @@ def prepare(config: RunConfig, data: DataSet | None = None, test: DataSet | None
     if config.method not in METHODS:
         raise ValueError(f"method: received {config.method!r}; accepted is one of {', '.join(METHODS)}")
     ranges = resolve_ranges(config.transform)
+    _check_heeded(config)
     size = config.size
     if data is None:
         data, test, size = load_parts(config)
@@ -65,13 +66,31 @@ def prepare(config: RunConfig, data: DataSet | None = None, test: DataSet | None
         source = data.name
     check_parts(data, test)
     if set(ranges) & set(COLOUR) and data.x.shape[1] != 3:
-        got = f"{', '.join(set(ranges) & set(COLOUR))} for grey images"
+        got = f"{', '.join(name for name in ranges if name in COLOUR)} for grey images"
         raise ValueError(f"transform: received {got}; accepted for images in colour only")
     train, validation = data.split(config.validation, seed=config.seed) if config.validation else (data, None)
     settled = _settle(replace(config, data=source, transform=ranges, size=size), train)
     about = describe_data(data, {"train": train, "validation": validation, "test": test})
     build_model(settled, about)  # what does not fit says so before anything is written
     return Setting(settled, train, validation, test, about)
+
+
+def _check_heeded(config: RunConfig) -> None:
+    """Refuses a weight or an entropy that the method would not heed, and an entropy that none can have."""
+    heeding = {
+        "alpha": [name for name, method in METHODS.items() if method.learned],
+        "entropy": ["flow", "instaaug"],
+    }
+    for name, methods in heeding.items():
+        value = getattr(config, name)
+        if value is not None and config.method not in methods:
+            got = f"received {value:g} for the method {config.method}"
+            raise ValueError(f"{name}: {got}, which does not heed it; accepted with {', '.join(methods)}")
+    low, high = build_transform(config.transform).bounds.double()
+    most = float((high - low).log().sum())
+    if config.entropy is not None and config.entropy >= most:
+        got = f"received {config.entropy:g} nats"
+        raise ValueError(f"entropy: {got}; accepted is less than {most:.4g}, the entropy of the whole range")
 
 
 def _settle(config: RunConfig, train: DataSet) -> RunConfig:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from ..data.images import SUFFIXES, image_size, quiet_bombs
 from ..utils.seeds import generator
 from .config import RunConfig
 
-__all__ = ["LARGEST", "check_parts", "describe_data", "load_parts", "some"]
+__all__ = ["LARGEST", "check_parts", "class_root", "describe_data", "load_parts", "some"]
 
+LOG = logging.getLogger("erlangen.estimators")
 LARGEST = 64  # the side to which pictures are resized unless the user says otherwise
 LEAST = 8  # what the encoder of a conditional needs
 
@@ -26,6 +28,8 @@ def load_parts(config: RunConfig) -> tuple[DataSet, DataSet | None, int | None]:
     source, path = config.data, Path(config.data).expanduser()
     if source in named_sets():
         _no_size(config, f"the named set {source!r}")
+        if path.exists():
+            LOG.warning("%s is the named set; write ./%s for what has this name here.", source, source)
         return load(source), load(source, "test"), None
     if not path.exists():
         known = f"a named set ({', '.join(named_sets())}), a folder with a sub-folder for each class, or a .npz file"
@@ -33,11 +37,16 @@ def load_parts(config: RunConfig) -> tuple[DataSet, DataSet | None, int | None]:
     if not path.is_dir():
         _no_size(config, f"the file {source!r}")
         return load(path), load(path, "test") if _npz_has_test(path) else None, None
-    root = path / "train" if _has_folders(path / "train") else path
+    root = class_root(path)
     size = config.size or _default_size(root)
     options: dict[str, Any] = {"size": size, "unreadable": config.unreadable}
     test = load(path, "test", **options) if root != path and _has_folders(path / "test") else None
     return load(path, **options), test, size
+
+
+def class_root(path: Path) -> Path:
+    """The folder in which each sub-folder is a class of the training part."""
+    return path / "train" if _has_folders(path / "train") else path
 
 
 def _no_size(config: RunConfig, what: str) -> None:
@@ -87,13 +96,17 @@ def check_parts(data: DataSet, test: DataSet | None) -> None:
         alien = sorted(set(test.classes) ^ set(data.classes)) or list(test.classes)
         raise ValueError(f"test: received classes that differ in {alien[:5]}; accepted are those of the training part")
     if tuple(test.x.shape[1:]) != shape:
-        got = "×".join(map(str, test.x.shape[1:]))
-        raise ValueError(f"test: received images of {got}; accepted are those of the training part, {shape}")
+        got, accepted = ("×".join(map(str, s)) for s in (test.x.shape[1:], shape))
+        raise ValueError(f"test: received images of {got}; accepted are those of the training part, {accepted}")
+    counts = zip(data.classes, data.counts(), test.counts(), strict=True)
+    if unseen := [name for name, here, there in counts if there and not here]:
+        raise ValueError(f"test: received images of {unseen[:5]}; accepted are classes that the training part has")
 
 
 def describe_data(data: DataSet, parts: dict[str, DataSet | None]) -> dict[str, Any]:
     """What `config.json` says of the data."""
-    skipped = [str(file.path) for file in data.skipped] if isinstance(data, FolderSet) else []
+    folders = [part for part in (data, parts["test"]) if isinstance(part, FolderSet)]
+    skipped = [str(file.path) for part in folders for file in part.skipped]
     mean, std = _moments(parts["train"] or data)
     return {
         "name": data.name,

@@ -10,14 +10,14 @@ from typing import Any
 
 import torch
 
-from ..data import DataSet
-from ..train import Config, Cosine, Optimiser, TensorLoader, fit
+from ..data import DataSet, named_sets
+from ..train import Checkpoints, Config, Cosine, Optimiser, TensorLoader, fit
 from ..utils.io import provenance
 from .config import RunConfig
 from .methods import METHODS
-from .runs import CONFIG, Run, read_record, save_weights, write_record
+from .runs import CONFIG, Run, read_config, read_record, save_weights, write_record
 from .setting import Setting, build_model, prepare
-from .sources import some
+from .sources import class_root, some
 
 __all__ = ["continued", "fit_run", "train_run"]
 
@@ -60,7 +60,7 @@ def fit_run(
     from .reporting import write_report
 
     folder = Path(folder)
-    check_folder(folder, resume)
+    check_folder(folder, resume, None if data is not None else config.data)
     setting = prepare(continued(folder, config) if resume else config, data, test)
     run = train_run(setting, folder, resume=resume)
     return write_report(run, setting, progress)
@@ -68,13 +68,16 @@ def fit_run(
 
 def continued(folder: Path, config: RunConfig) -> RunConfig:
     """The settings of a run that goes on: its own, but for its length if another is given."""
-    stored = RunConfig.read(read_record(folder)["config"])
+    stored = read_config(folder, read_record(folder))
     longer = {name: getattr(config, name) for name in LENGTH}
     return replace(stored, **longer) if any(longer.values()) else stored
 
 
-def check_folder(folder: Path, resume: bool) -> None:
-    """Refuses a folder that holds something, so that nothing is overwritten; to resume, one that holds no run."""
+def check_folder(folder: Path, resume: bool, data: str | None = None) -> None:
+    """Refuses a folder that holds something, so that nothing is overwritten; to resume, one that holds no run.
+
+    Neither may it lie among the classes of the data, to be taken for one of them later.
+    """
     if resume:
         read_record(folder)
     elif (folder / CONFIG).exists():
@@ -85,6 +88,11 @@ def check_folder(folder: Path, resume: bool) -> None:
     elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         what = "holds other files" if folder.is_dir() else "is a file"
         raise FileExistsError(f"output: received {str(folder)!r}, which {what}; accepted is a new or empty folder")
+    elif data is not None and data not in named_sets():
+        root = class_root(Path(data).expanduser())
+        if root.is_dir() and root.resolve() in folder.resolve().parents:
+            got = f"{str(folder)!r}, which lies among the classes in {str(root)!r}"
+            raise ValueError(f"output: received {got}; accepted is a folder elsewhere")
 
 
 def train_run(setting: Setting, folder: Path, *, resume: bool = False, bar: bool | None = None) -> Run:
@@ -96,6 +104,8 @@ def train_run(setting: Setting, folder: Path, *, resume: bool = False, bar: bool
         record = _checked(read_record(folder), setting) | {"config": config}
     loader = _loader(setting.train, config)
     how = replace(training_config(config, len(loader), folder, resume), progress=bar)
+    if resume:
+        _check_length(folder, how.length(len(loader)))
     write_record(folder, record)
     model = build_model(config, about)
     objective = METHODS[config.method].objective(model, config)
@@ -140,6 +150,14 @@ def _loader(data: DataSet, config: RunConfig) -> TensorLoader:
 
 def _validation(setting: Setting) -> TensorLoader | None:
     return None if setting.validation is None else _loader(some(setting.validation, JUDGED), setting.config)
+
+
+def _check_length(folder: Path, steps: int) -> None:
+    done = Checkpoints(folder / "checkpoint").last()
+    if done is not None and int(done.name) > steps:
+        raise ValueError(
+            f"steps: received {steps} for a run that has taken {int(done.name)}; accepted are at least those"
+        )
 
 
 def _checked(record: dict[str, Any], setting: Setting) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Pure functions that measure."""
 
+from .calibration import Divergence, ece, ekld, nll
 from .invariance import invariance_bound, prediction_change, shifted_total_variation, total_variation
 from .orientation import (
     arc_masses,
@@ -14,14 +15,18 @@ from .orientation import (
 from .sharpness import detail, sharpness
 
 __all__ = [
+    "Divergence",
     "arc_masses",
     "binned_total_variation",
     "central_span",
     "circle_histogram",
     "detail",
     "distance_to_rotation",
+    "ece",
+    "ekld",
     "half_range",
     "invariance_bound",
+    "nll",
     "pairwise_gap",
     "prediction_change",
     "share_within",

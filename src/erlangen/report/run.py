@@ -15,6 +15,7 @@ from .run_figures import (
     Coordinate,
     Example,
     accuracy_figure,
+    class_words,
     curves_figure,
     distribution_figure,
     enlarge,
@@ -68,7 +69,8 @@ def run_page(findings: Findings) -> str:
             sections["Class by class"] = [_ranges(findings)]
     if findings.examples:
         sections["What it sees"] = [_views(findings)]
-    sections["How it went"] = [_curves(findings)]
+    if any(row["kind"] != "alarm" for row in findings.history):
+        sections["How it went"] = [_curves(findings)]
     sections["What it is"] = [_settings(findings)]
     return page(findings.title, findings.lead, sections, findings.about)
 
@@ -123,11 +125,14 @@ def _ranges(findings: Findings) -> Section:
         "How widely the images of each class may be transformed: half the length of the shortest range that holds 98 % "
         "of the samples. The bar is the mean, each dot an image, the pale bar the whole range that was allowed."
     )
+    numbered = {k: class_words(k, findings.classes[k]) for k in np.unique(findings.labels).tolist()}
+    meant = [f"{words} is {findings.classes[k]}" for k, words in numbered.items() if words == f"class {k + 1}"]
+    note = f"{len(findings.labels)} images{some}. {'; '.join(meant)}".strip()
     alt = "Mean half-range of each coordinate, by class"
     return Section(
         "Ranges",
         text,
-        f"{len(findings.labels)} images{some}.",
+        note,
         rows=[("", [Image(figure, alt, width=1160)])],
         per_line=1,
     )

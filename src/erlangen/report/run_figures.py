@@ -13,6 +13,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.font_manager import findfont, get_font
 from matplotlib.patches import Circle
 from matplotlib.ticker import MaxNLocator
 from PIL import Image as Pillow
@@ -25,6 +26,7 @@ __all__ = [
     "Coordinate",
     "Example",
     "accuracy_figure",
+    "class_words",
     "curves_figure",
     "distribution_figure",
     "enlarge",
@@ -40,6 +42,7 @@ LOOK: dict[Any, Any] = RC | {
     "axes.titlesize": 10,
     "axes.labelsize": 8,
     "font.size": 9,
+    "text.parse_math": False,  # classes have any name, also one with dollars
 }
 
 
@@ -168,11 +171,13 @@ def _curve(axes: Axes, rows: Sequence[Mapping[str, Any]], name: str) -> None:
             single = "o" if len(chosen) == 1 else style
             axes.plot(*zip(*chosen, strict=True), single, color=colour, linewidth=1.6, markersize=3, label=kind)
     axes.grid(axis="y", color=HAIRLINE, linewidth=0.7)
+    axes.set_xlim(0, 1.03 * max(row["step"] for row in rows))
     axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
     axes.yaxis.set_major_locator(MaxNLocator(5))
     axes.tick_params(length=0)
     if name == "alpha":
-        axes.set_ylim(0, 1.3 * max(max(line.get_ydata()) for line in axes.lines))  # pyright: ignore[reportArgumentType]
+        most = max(max(line.get_ydata()) for line in axes.lines)  # pyright: ignore[reportArgumentType]
+        axes.set_ylim(0, 1.3 * most if most > 0 else 1.0)
 
 
 def distribution_figure(example: Example, coordinates: Sequence[Coordinate]) -> bytes:
@@ -228,8 +233,8 @@ def _ring(
     axes.fill(x, y, color=BLUE, alpha=0.32, linewidth=0)
     axes.plot(radius * np.cos(theta), radius * np.sin(theta), color=BLUE, linewidth=1.5)
     axes.plot(inner * np.cos(whole), inner * np.sin(whole), color=MUTED, linewidth=0.9)
-    side = 0.84 * inner
-    picture = axes.imshow(enlarge(example.image), extent=(-side, side, -side, side), interpolation="antialiased")
+    tall, wide = (0.84 * inner * n / max(example.image.shape[:2]) for n in example.image.shape[:2])
+    picture = axes.imshow(enlarge(example.image), extent=(-wide, wide, -tall, tall), interpolation="antialiased")
     picture.set_clip_path(Circle((0, 0), 0.95 * inner, transform=axes.transData))
     for angle, words in ((0, "0°"), (90, "90°"), (180, "180°"), (270, "−90°")):
         turn = math.radians(angle + 90)
@@ -284,7 +289,8 @@ def ranges_figure(
     rows = [c for c in range(len(classes)) if (labels == c).any()]
     per_line = min(len(coordinates), 4)
     lines = -(-len(coordinates) // per_line)
-    name = 14 + 7 * min(24, max(len(classes[c]) for c in rows))
+    names = [class_words(c, classes[c]) for c in rows]
+    name = 14 + 7 * max(map(len, names))
     panel, tall = (1160 - name - 20) / per_line, 66 + 22 * len(rows)
     chance = np.random.default_rng(0)
     with matplotlib.rc_context(LOOK):
@@ -297,8 +303,7 @@ def ranges_figure(
                 (place[0] / 1160, place[1] / (lines * tall), place[2] / 1160, place[3] / (lines * tall))
             )
             _bars(axes, [half_ranges[labels == c, k] * coordinate.unit for c in rows], coordinate, chance)
-            words = [_short(classes[c]) for c in rows] if column == 0 else []
-            axes.set_yticks(range(len(rows)) if column == 0 else [], words)
+            axes.set_yticks(range(len(rows)) if column == 0 else [], names if column == 0 else [])
     return png(figure)
 
 
@@ -320,5 +325,10 @@ def _bars(axes: Axes, groups: Sequence[np.ndarray], coordinate: Coordinate, chan
     axes.set_title(coordinate.name, loc="left", color=INK, fontsize=9, weight="bold")
 
 
-def _short(name: str, longest: int = 24) -> str:
-    return name if len(name) <= longest else name[: longest - 1] + "…"
+def class_words(number: int, name: str, longest: int = 24) -> str:
+    """What to call a class in a figure: names lose their middle, or are numbers where the font lacks a character."""
+    font = get_font(findfont(str(LOOK["font.family"])))
+    if not all(font.get_char_index(ord(letter)) for letter in name):
+        return f"class {number + 1}"
+    half = longest // 2
+    return name if len(name) <= longest else f"{name[:half]}…{name[half + 1 - longest :]}"

@@ -58,7 +58,10 @@ class Log:
         """The rows up to a step. Later ones, of a run that was killed after its last checkpoint, are removed."""
         if self.path is None or not self.path.is_file():
             return []
-        rows = [row for row in read_jsonl(self.path) if row["step"] <= step]
+        try:
+            rows = [row for row in _rows(self.path) if row["step"] <= step]
+        except ValueError as error:
+            raise ValueError(f"{error}. Remove that line, or the file: training needs neither") from error
         write_jsonl(self.path, rows)
         return rows
 
@@ -77,6 +80,14 @@ class Log:
             self._behind = True
         else:
             self._behind = False
+
+
+def _rows(path: Path) -> list[Row]:
+    rows = read_jsonl(path)
+    for number, row in enumerate(rows, start=1):
+        if "kind" not in row or not all(isinstance(row.get(name), int | float) for name in ("step", "seconds")):
+            raise ValueError(f"{path}, row {number}: received {row!r}, accepted is one with kind, step and seconds")
+    return rows
 
 
 def trouble(what: str, error: OSError) -> str:

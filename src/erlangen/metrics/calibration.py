@@ -1,0 +1,93 @@
+r"""How good predicted probabilities are, and how far they move when the input is transformed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..utils.shapes import check_count, check_tensor
+
+__all__ = ["Divergence", "ece", "ekld", "nll"]
+
+
+class Divergence(NamedTuple):
+    r"""Expected divergences of each class, `(K,)` each; NaN for a class without inputs.
+
+    Attributes:
+        forward: $\mathbb{E}\, \mathrm{KL}[p(\cdot \mid x) \,\|\, p(\cdot \mid Tx)]$.
+        backward: $\mathbb{E}\, \mathrm{KL}[p(\cdot \mid Tx) \,\|\, p(\cdot \mid x)]$.
+    """
+
+    forward: Tensor
+    backward: Tensor
+
+
+def nll(log_probs: Tensor, y: Tensor) -> Tensor:
+    r"""The mean of $-\log p(y \mid x)$.
+
+    Shape:
+        log_probs: `(B, K)`; y: `(B,)`; result: `()`.
+    """
+    return F.nll_loss(*_predictions(log_probs, y))
+
+
+def ece(log_probs: Tensor, y: Tensor, bins: int = 15) -> Tensor:
+    r"""The expected calibration error, $\sum_b \frac{n_b}{n} |\mathrm{accuracy}_b - \mathrm{confidence}_b|$.
+
+    Inputs are sorted into bins $(\frac{b - 1}{m}, \frac bm]$ by the greatest probability that they are given.
+
+    Shape:
+        log_probs: `(B, K)`; y: `(B,)`; result: `()`.
+
+    References:
+        | C. Guo, G. Pleiss, Y. Sun, K. Weinberger. On calibration of modern neural networks (2017), equation 3.
+    """
+    log_probs, y = _predictions(log_probs, y)
+    confidence, label = log_probs.exp().max(-1)
+    place = ((confidence * check_count("bins", bins)).ceil().long() - 1).clamp(0, bins - 1)
+    gap = (label == y).to(confidence.dtype) - confidence
+    return torch.zeros(bins, dtype=gap.dtype, device=gap.device).scatter_add(0, place, gap).abs().sum() / len(y)
+
+
+def ekld(log_probs: Tensor, moved_log_probs: Tensor, y: Tensor) -> Divergence:
+    r"""The expected KL divergence of each class between predictions for inputs and for transformed copies of them.
+
+    Differs from the published code of Zhou et al., which pairs an input with the copies of another one of its class.
+
+    Args:
+        log_probs: predictions for inputs.
+        moved_log_probs: predictions for transformed copies; those at `[:, i]` are of input i.
+        y: the classes of the inputs.
+
+    Shape:
+        log_probs: `(B, K)`; moved_log_probs: `(S, B, K)`; y: `(B,)`; result: `(K,)` each.
+
+    References:
+        | A. Zhou et al. Do deep networks transfer invariances across classes? (2022), equation 1; LTT figure 4.
+    """
+    log_probs, y = _predictions(log_probs, y)
+    same = isinstance(moved_log_probs, Tensor) and moved_log_probs.ndim == 3
+    same = same and moved_log_probs.shape[1:] == log_probs.shape and len(moved_log_probs) > 0
+    check_tensor("moved_log_probs", moved_log_probs, f"log-probabilities (S, {len(y)}, {log_probs.shape[1]})", same)
+    classes = log_probs.shape[1]
+    count = torch.bincount(y, minlength=classes).to(log_probs.dtype)
+
+    def of_classes(log_p: Tensor, log_q: Tensor) -> Tensor:
+        each = _kl(log_p, log_q).mean(0)
+        return torch.zeros_like(count).scatter_add(0, y, each) / count
+
+    return Divergence(of_classes(log_probs, moved_log_probs), of_classes(moved_log_probs, log_probs))
+
+
+def _kl(log_p: Tensor, log_q: Tensor) -> Tensor:
+    """Over the last dimension; what has no probability adds nothing."""
+    p = log_p.exp()
+    return torch.where(p > 0, p * (log_p - log_q), 0.0).sum(-1)
+
+
+def _predictions(log_probs: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    check_tensor("log_probs", log_probs, "log-probabilities (B, K)", log_probs.ndim == 2 and len(log_probs) > 0)
+    return log_probs, check_tensor("y", y, f"labels ({len(log_probs)},)", y.shape == log_probs.shape[:1])

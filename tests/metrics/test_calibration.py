@@ -1,0 +1,87 @@
+"""Calibration and divergences, in closed form and against torch."""
+
+import math
+
+import pytest
+import torch
+from torch.distributions import Categorical, kl_divergence
+
+from erlangen.metrics import ece, ekld, nll
+
+
+def predictions(*rows):
+    return torch.tensor(rows).log()
+
+
+def test_nll_in_closed_form():
+    log_probs = predictions((0.5, 0.5), (0.9, 0.1))
+    assert nll(log_probs, torch.tensor([0, 1])).item() == pytest.approx(-(math.log(0.5) + math.log(0.1)) / 2)
+
+
+def test_ece_in_closed_form():
+    # Of ten that are given 0.8, eight are right: calibrated. Of ten that are given 0.95, only five are.
+    log_probs = predictions(*[(0.8, 0.2)] * 10, *[(0.05, 0.95)] * 10)
+    y = torch.tensor([0] * 8 + [1] * 2 + [1] * 5 + [0] * 5)
+    assert ece(log_probs, y).item() == pytest.approx(0.5 * 0.45)
+    assert ece(log_probs[:10], y[:10]).item() == pytest.approx(0, abs=1e-12)
+
+
+def test_ece_puts_the_upper_end_of_a_bin_into_it():
+    # 0.5 and 0.4 share a bin of two, and cancel: one right, one wrong.
+    log_probs = predictions((0.5, 0.3, 0.2), (0.4, 0.3, 0.3), (0.6, 0.2, 0.2))
+    y = torch.tensor([0, 1, 0])
+    assert ece(log_probs, y, bins=2).item() == pytest.approx((abs(1 - 0.9) + abs(1 - 0.6)) / 3)
+
+
+def test_a_perfect_and_a_confidently_wrong_prediction():
+    sure = torch.tensor([[0.0, -math.inf]])
+    assert ece(sure, torch.tensor([0])) == 0
+    assert ece(sure, torch.tensor([1])) == 1
+
+
+def test_calibrated_predictions_have_a_small_error_and_sharpened_ones_do_not():
+    log_probs = torch.randn(20_000, 5).log_softmax(-1)
+    y = Categorical(logits=log_probs).sample()
+    assert ece(log_probs, y) < 0.015
+    assert ece((3 * log_probs).log_softmax(-1), y) > 0.15
+
+
+def test_ekld_is_that_of_torch_class_by_class():
+    log_probs, moved = torch.randn(6, 4).log_softmax(-1), torch.randn(5, 6, 4).log_softmax(-1)
+    y = torch.tensor([0, 0, 1, 3, 3, 3])
+    found = ekld(log_probs, moved, y)
+    p, q = Categorical(logits=log_probs.expand(5, -1, -1)), Categorical(logits=moved)
+    for value, each in zip(found, (kl_divergence(p, q), kl_divergence(q, p)), strict=True):
+        for c in (0, 1, 3):
+            torch.testing.assert_close(value[c], each[:, y == c].mean())
+        assert value[2].isnan()
+
+
+def test_ekld_pairs_an_input_with_its_own_copies():
+    log_probs = torch.randn(6, 4).log_softmax(-1)
+    y = torch.zeros(6, dtype=torch.long)
+    own = ekld(log_probs, log_probs.expand(3, -1, -1), y)
+    assert own.forward[0] == own.backward[0] == 0
+    others = ekld(log_probs, log_probs.roll(1, 0).expand(3, -1, -1), y)
+    assert min(others.forward[0], others.backward[0]) > 0.1
+
+
+def test_ekld_is_infinite_only_where_a_class_is_ruled_out():
+    sure, even = torch.tensor([[0.0, -math.inf]]), torch.tensor([[0.5, 0.5]]).log()
+    found = ekld(sure, even[None], torch.tensor([0]))
+    assert found.forward[0].item() == pytest.approx(math.log(2))
+    assert found.backward[0] == math.inf
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("log_probs", lambda: nll(torch.zeros(3), torch.zeros(3, dtype=torch.long))),
+        ("y", lambda: ece(torch.zeros(3, 2), torch.zeros(2, dtype=torch.long))),
+        ("bins", lambda: ece(torch.zeros(3, 2), torch.zeros(3, dtype=torch.long), bins=0)),
+        ("moved_log_probs", lambda: ekld(torch.zeros(3, 2), torch.zeros(3, 2), torch.zeros(3, dtype=torch.long))),
+    ],
+)
+def test_bad_input_is_named(name, make):
+    with pytest.raises(ValueError, match=f"^{name}: received"):
+        make()
