@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -25,6 +25,13 @@ class Objective(nn.Module):
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
         """What is trained, by the optimiser that trains it."""
         raise NotImplementedError(f"{type(self).__name__} does not implement parameter_groups")
+
+    def branch(self) -> Hashable:
+        """What the next step of training decides on the host: steps that differ in it compute other things."""
+        return None
+
+    def counted(self) -> None:
+        """Called after a step that was replayed from a graph, where `forward` did not run."""
 
 
 class AveragedObjective(Objective):
@@ -60,7 +67,7 @@ class AveragedObjective(Objective):
         """The loss and its parts."""
         x, y = batch
         check_tensor("batch", y, f"labels ({len(x)},)", isinstance(y, Tensor) and y.shape == x.shape[:1])
-        if self.training and self._count() <= self.burn_in:
+        if self.training and self._burns():
             return self.plain(x, y)
         prediction = self.averaged(x)
         losses = {"cross_entropy": self.cross_entropy(prediction, y), "accuracy": _accuracy(prediction.log_probs, y)}
@@ -97,13 +104,26 @@ class AveragedObjective(Objective):
         line = [i for i, p in enumerate(self.averaged.transform.periodic) if not p]
         return torch.stack([near[..., i] for i in line]).to(v.dtype).mean() if line else v.new_zeros(())
 
+    def branch(self) -> bool:
+        """Whether the next step belongs to the burn-in."""
+        return self._taken() < self.burn_in
+
+    def counted(self) -> None:
+        """Counts a step on the host."""
+        self._steps = self._taken() + 1
+
     @torch.compiler.disable(recursive=True)
-    def _count(self) -> int:
-        """The number of this step. The buffer is for checkpoints, its copy on the host for decisions without a wait."""
+    def _burns(self) -> bool:
+        """Whether this step belongs to the burn-in; counts it."""
+        burns = self.branch()
+        self.counted()
+        self.step += 1
+        return burns
+
+    def _taken(self) -> int:
+        """The steps so far. The buffer is for checkpoints, its copy on the host for decisions without a wait."""
         if self._steps is None:
             self._steps = int(self.step)
-        self._steps += 1
-        self.step += 1
         return self._steps
 
     def _load_from_state_dict(self, *args: object, **kwargs: object) -> None:

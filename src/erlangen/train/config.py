@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import nn
@@ -58,12 +58,15 @@ class Optimiser:
         if self.clip is not None:
             check_positive("clip", self.clip)
 
-    def build(self, parameters: list[nn.Parameter], device: torch.device) -> torch.optim.Optimizer:
-        """The optimiser of torch; on CUDA in one kernel."""
-        kind = {"lr": self.lr, "weight_decay": self.weight_decay, "fused": True if device.type == "cuda" else None}
+    def build(self, parameters: list[nn.Parameter], device: torch.device, graph: bool = False) -> torch.optim.Optimizer:
+        """The optimiser of torch; on CUDA in one kernel, and for a graph with a learning rate on the device."""
+        lr = torch.tensor(self.lr, device=device) if graph else self.lr
+        kind: Any = {"lr": lr, "weight_decay": self.weight_decay, "fused": True if device.type == "cuda" else None}
         if self.name == "sgd":
             return torch.optim.SGD(parameters, momentum=self.momentum, nesterov=self.nesterov, **kind)
-        return {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[self.name](parameters, betas=self.betas, **kind)
+        return {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[self.name](
+            parameters, betas=self.betas, capturable=graph, **kind
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +82,8 @@ class Config:
         precision: "32-true" leaves parameters as they are, "bf16-mixed" computes in bfloat16 where that is safe,
             "64-true" converts everything to float64.
         compile: whether the objective's forward is compiled.
+        graph: whether steps on CUDA are recorded as graphs and replayed: the launches of a small model take longer than
+            its arithmetic. Nothing in a step may wait for the device.
         accelerator: "auto", "cpu", "cuda", or what else Fabric accepts.
         devices: how many, on each machine; each has a process of its own.
         num_nodes: how many machines.
@@ -106,6 +111,7 @@ class Config:
     seed: int = 0
     precision: Precision = "32-true"
     compile: bool = False
+    graph: bool = False
     accelerator: str = "auto"
     devices: int = 1
     num_nodes: int = 1

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from ..objectives import Objective
 from .config import Config, Optimiser
+from .graph import Graphs
 from .noise import GlobalNoise, Share, seed_noise
 
 if TYPE_CHECKING:
@@ -54,11 +55,17 @@ class Engine:
         self.settings = _settings(objective, config)
         objective.to(fabric.device)
         groups = objective.parameter_groups()
-        optimisers = [s.build(list(groups[name]), fabric.device) for name, s in self.settings.items()]
+        if config.graph and (fabric.device.type != "cuda" or fabric.world_size > 1):
+            got = f"True for {fabric.world_size} processes on {fabric.device.type}"
+            raise ValueError(f"graph: received {got}; accepted is True for one process on cuda")
+        make = (s.build(list(groups[name]), fabric.device, config.graph) for name, s in self.settings.items())
+        optimisers = list(make)
         forward: Any = torch.compile(objective) if config.compile else objective
         self.compiled = config.compile
         self.module, *wrapped = fabric.setup(forward, *optimisers)
         self.optimisers: dict[str, Any] = dict(zip(self.settings, wrapped, strict=True))
+        self.graphs = Graphs(self._take) if config.graph else None
+        self.rates = {name: torch.zeros((), device=fabric.device) for name in self.settings}
 
     def share(self, batch: Sequence[Tensor]) -> Share:
         """This process's part of a global batch."""
@@ -66,11 +73,16 @@ class Engine:
 
     def losses(self, batch: Sequence[Tensor], *place: int) -> dict[str, Tensor]:
         """The objective on this process's rows, with the noise of a place in the run."""
-        share = self.share(batch)
-        alone = self.fabric.world_size == 1
+        self._seed(*place)
+        return self._losses(batch)
+
+    def _seed(self, *place: int) -> None:
         # Compiled code draws in its own way: then each process has noise of its own.
-        rank = (self.fabric.global_rank,) if self.compiled and not alone else ()
+        rank = (self.fabric.global_rank,) if self.compiled and self.fabric.world_size > 1 else ()
         seed_noise(self.seed, *place, *rank, device=self.fabric.device)
+
+    def _losses(self, batch: Sequence[Tensor]) -> dict[str, Tensor]:
+        share, alone = self.share(batch), self.fabric.world_size == 1
         with nullcontext() if alone or self.compiled else GlobalNoise(share):
             losses = self.module(batch if alone else share.cut(batch))
         if "loss" not in losses:
@@ -79,12 +91,25 @@ class Engine:
 
     def step(self, batch: Sequence[Tensor], step: int, factors: dict[str, float]) -> dict[str, Tensor]:
         """Takes a step and returns its losses, on the device."""
-        losses, weight = self.losses(batch, 0, step), self.share(batch).weight
+        for name, optimiser in self.optimisers.items():
+            rate: Any = self.settings[name].lr * factors[name]
+            if self.graphs is not None:  # which reads it where it was when the step was recorded
+                rate = self.rates[name].fill_(rate)
+            for group in optimiser.param_groups:
+                group["lr"] = rate
+        self._seed(0, step)
+        if self.graphs is None:
+            return self._take(batch)
+        losses, replayed = self.graphs(self.objective.branch(), batch)
+        if replayed:
+            self.objective.counted()
+        return losses
+
+    def _take(self, batch: Sequence[Tensor]) -> dict[str, Tensor]:
+        losses, weight = self._losses(batch), self.share(batch).weight
         self.fabric.backward(losses["loss"] if weight == 1 else losses["loss"] * weight)
         for name, optimiser in self.optimisers.items():
             settings = self.settings[name]
-            for group in optimiser.param_groups:
-                group["lr"] = settings.lr * factors[name]
             if settings.clip is not None:
                 self.fabric.clip_gradients(self.module, optimiser, max_norm=settings.clip, error_if_nonfinite=False)
             optimiser.step()

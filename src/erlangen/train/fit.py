@@ -126,7 +126,7 @@ def _after(run: Run, validation: Loader | None) -> None:
 
 def _log(run: Run) -> None:
     means, now = run.meter.read(run.engine.mean), time.monotonic()
-    rates = {f"lr/{name}": o.param_groups[0]["lr"] for name, o in run.engine.optimisers.items()}
+    rates = {f"lr/{name}": float(o.param_groups[0]["lr"]) for name, o in run.engine.optimisers.items()}
     rate = run.inputs / max(now - run.logged, 1e-9)
     run.meter.clear()
     run.logged, run.inputs = now, 0
