@@ -146,6 +146,10 @@ def test_transforms_are_parsed(words, ranges):
         (["--transform", "angle:1:2:3"], ["--transform"]),
         (["--transform", "tx,,ty"], ["--transform"]),
         (["--transform", "angle:400"], ["--transform", "one turn"]),
+        (["--transform", "angle:60:-30"], ["--transform: received angle", "(60° to -30°)", "low < high"]),
+        (["--seed", "99999999999999999999"], ["--seed", "2**32 - 1"]),
+        (["--alpha", "1", "--method", "none"], ["--alpha: received 1 for the method none", "augerino"]),
+        (["--entropy", "500"], ["--entropy: received 500 nats", "less than 0.4516"]),
         (["--net", "vgg"], ["--net", "lenet, fixup"]),
         (["--net", "lenet"], ["--size", "28 or 32"]),
         (["--validation", "2"], ["--validation"]),
@@ -196,7 +200,7 @@ def test_bad_pictures_are_one_sentence(shapes, tmp_path, capsys):
     refused(capsys, "broken.png", "--unreadable skip")
     assert fit("pictures", "--unreadable", "skip", "--method", "none", "--output", "run") == 0
     assert [Path(f).name for f in load_run("run").record["data"]["skipped"]] == ["broken.png"]
-    capsys.readouterr()
+    assert "1 files that cannot be read" in capsys.readouterr().out
     (root / "lonely").mkdir()
     shutil.copy(next((root / "parrot").iterdir()), root / "lonely" / "one.png")
     (root / "snail" / "broken.png").unlink()
@@ -227,6 +231,10 @@ def test_a_run_is_never_overwritten(shapes, tmp_path, capsys):
     refused(capsys, "--method: received 'tta' with --resume", "'none'")
     assert {p: p.read_bytes() for p in (tmp_path / "run").rglob("*") if p.is_file()} == before
     assert fit("--resume", "--output", "run", "--steps", "3", tiny=False) == 0
+    assert load_run("run").config.steps == 3
+    capsys.readouterr()
+    assert fit("--resume", "--output", "run", "--steps", "2", tiny=False) == 2
+    refused(capsys, "--steps: received 2 for a run that has taken 3")
     assert load_run("run").config.steps == 3
 
 
@@ -283,6 +291,19 @@ def test_damaged_checkpoints(shapes, tmp_path, capsys, caplog):
     assert load_run("run").config.steps == 4
 
 
+def test_damaged_logs(shapes, tmp_path, capsys):
+    assert fit(shapes, "--method", "none", "--output", "run") == 0
+    log = tmp_path / "run" / "log.jsonl"
+    for line, words in {"garbage": "line 1", '{"kind": "train"}': "row 1"}.items():
+        log.write_text(f"{line}\n")
+        capsys.readouterr()
+        assert fit("--resume", "--output", "run", tiny=False) == 2
+        refused(capsys, "log.jsonl", words, "Remove that line, or the file")
+    log.unlink()
+    assert fit("--resume", "--output", "run", tiny=False) == 0
+    assert 'id="training"' not in (tmp_path / "run" / "report.html").read_text()
+
+
 def test_a_full_disk_loses_nothing(shapes, tmp_path, capsys, monkeypatch):
     from erlangen.estimators import runs
 
@@ -306,6 +327,65 @@ def test_an_interrupt_says_how_to_go_on(shapes, capsys, monkeypatch):
     monkeypatch.setattr("erlangen.estimators.training.fit", interrupted)
     assert fit(shapes, "--method", "none", "--output", "run") == 2
     refused(capsys, "stopped", "--resume --output run")
+
+
+def test_an_interrupt_before_the_first_step_says_so(shapes, tmp_path, capsys, monkeypatch):
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("erlangen.estimators.prepare", interrupted)
+    assert fit(shapes, "--output", "run") == 2
+    refused(capsys, "stopped before anything was written")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: 9 bytes")])
+def test_too_little_memory_says_what_is_smaller(error, shapes, capsys, monkeypatch):
+    def hungry(*args, **kwargs):
+        raise error
+
+    monkeypatch.setattr("erlangen.estimators.training.fit", hungry)
+    assert fit(shapes, "--output", "run") == 2
+    refused(capsys, "out of memory", "--batch-size", "another --output")
+
+
+def test_other_errors_stay_errors(shapes, monkeypatch):
+    def broken(*args, **kwargs):
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("erlangen.estimators.training.fit", broken)
+    with pytest.raises(RuntimeError, match="a bug"):
+        fit(shapes, "--output", "run")
+
+
+def test_a_run_does_not_become_a_class(tmp_path, capsys, monkeypatch):
+    draw(tmp_path / "shapes")
+    assert fit("shapes", "--output", "shapes/run") == 2
+    refused(capsys, "--output: received 'shapes/run', which lies among the classes in 'shapes'")
+    monkeypatch.chdir(tmp_path / "shapes")
+    assert fit(".") == 2
+    refused(capsys, "--output: received 'runs/shapes-flow-", "elsewhere")
+    assert not (tmp_path / "shapes" / "runs").exists()
+    draw(tmp_path / "parts" / "train")
+    monkeypatch.chdir(tmp_path / "parts")
+    assert fit(".", "--method", "none") == 0  # beside the part, not in it
+
+
+def test_a_folder_with_the_name_of_a_set_is_mentioned(tmp_path, caplog, monkeypatch):
+    from erlangen.estimators import sources
+
+    draw(tmp_path / "mnist")
+    monkeypatch.setattr(sources, "load", lambda name, split="train": glyphs(24, size=16, seed=int(split == "test")))
+    assert fit("mnist", "--method", "none", "--output", "run") == 0
+    assert "write ./mnist" in caplog.text
+
+
+def test_classes_of_any_name(shapes, tmp_path, capsys):
+    for source, name in zip(sorted(shapes.iterdir()), (r"$\frac{1$", "猫", '<b>&"', "x" * 40), strict=True):
+        shutil.copytree(source, tmp_path / "odd" / name)
+    assert fit("odd", "--transform", "tx", "--method", "augerino", "--alpha", "0", "--output", "run") == 0
+    assert capsys.readouterr().err == ""
+    assert "class 4 is 猫" in (tmp_path / "run" / "report.html").read_text()
 
 
 def test_quick_is_short_and_heeds_options(shapes):

@@ -299,3 +299,8 @@ def test_classes_to_expect(pets):
 def test_bad_arguments_are_refused(pets, options):
     with pytest.raises(ValueError, match=f"{next(iter(options))}: received"):
         image_folder(pets, **options)
+
+
+def test_a_size_beyond_memory_is_refused_before_anything_is_read(pets):
+    with pytest.raises(ValueError, match=r"size: received 9999999×9999999, at which 5 pictures need 1,500,000 GB"):
+        image_folder(pets, size=9999999)

@@ -8,11 +8,11 @@ import torch
 
 from erlangen.data import DataSet, glyphs
 from erlangen.distributions import GlobalUniform, MeanFieldUniform, RealNVP
-from erlangen.estimators import METHODS, RunConfig, build_transform, fit_run, load_run, prepare, resolve_ranges
+from erlangen.estimators import RunConfig, build_transform, fit_run, load_run, prepare, resolve_ranges
 from erlangen.estimators.reporting import half_ranges
 from erlangen.estimators.setting import build_model
 from erlangen.estimators.training import train_run
-from erlangen.objectives import HandMade, Plain
+from erlangen.objectives import METHODS, HandMade, Plain, Terms
 from erlangen.transforms import Affine, Crop, Group
 
 TINY = {"steps": 2, "batch_size": 8, "samples": 2, "eval_samples": 2, "device": "cpu", "log_every": 1}
@@ -60,6 +60,9 @@ def test_crops_and_colours():
         ({"angle": (1.0, 2.0)}, "holds 0"),
         ({"angle": 7.0}, "at most one turn"),
         ({"tx": 0.0}, "low < high"),
+        ({"tx": -0.2}, "transform: received tx from 0.2 to -0.2"),
+        ({"tx": "far"}, "transform: received tx with 'far'"),
+        ({"tx": (0.0, 1.0, 2.0)}, "transform: received tx with"),
         (("scale", "sx"), "either scale and stretch"),
     ],
 )
@@ -106,7 +109,7 @@ def test_a_method_is_a_choice(method, family, data):
 def test_the_published_code_averages_logits_of_near_views_and_of_the_image(data):
     setting = prepare(RunConfig(method="flow-code", **(TINY | {"samples": 3, "eval_samples": 4})), data)
     model = build_model(setting.config, setting.about)
-    objective = METHODS["flow-code"].objective(model, setting.config)
+    objective = METHODS["flow-code"].objective(model, Terms(0.1))
     x, y = data.x.double() / 255, data.y
     seen = model.train()(x)
     assert len(seen.views) == 3
@@ -136,9 +139,8 @@ def test_objectives_without_a_learned_distribution(data, tmp_path):
 def test_entropy_can_be_held(data):
     for method in ("flow", "instaaug"):
         setting = prepare(RunConfig(method=method, entropy=-1.0, **TINY), data)
-        from erlangen.estimators.setting import build_model
-
-        objective = METHODS[method].objective(build_model(setting.config, setting.about), setting.config)
+        terms = Terms(setting.config.alpha, setting.config.entropy)
+        objective = METHODS[method].objective(build_model(setting.config, setting.about), terms)
         assert "alpha" in objective((data.x, data.y))
 
 
@@ -157,6 +159,10 @@ def test_settings_are_completed_by_the_data(data):
         ({"net": "lenet"}, "size: received int 16; accepted is 28 or 32"),
         ({"alpha": -1.0}, "alpha: received -1.0"),
         ({"entropy": math.inf}, "entropy: received inf"),
+        ({"entropy": 1.0}, "entropy: received 1 nats; accepted is less than 0.4516"),
+        ({"entropy": -1.0, "method": "augerino"}, "entropy: received -1 for the method augerino"),
+        ({"alpha": 0.0, "method": "tta"}, "alpha: received 0 for the method tta"),
+        ({"seed": 2**32}, "seed: received 4294967296"),
         ({"validation": 1.0}, "validation: received 1.0"),
         ({"samples": 0}, "samples: received"),
         ({"epochs": 3}, "steps, epochs: received 2 and 3"),
@@ -180,8 +186,12 @@ def test_bad_data_are_named(data):
         prepare(config, DataSet(data.x[..., :4, :4], data.y, data.classes, "small"))
     with pytest.raises(ValueError, match="test: received classes that differ"):
         prepare(config, data, DataSet(data.x, data.y, ("a", "b", "c", "d"), "other"))
-    with pytest.raises(ValueError, match="test: received images of 1×16×16"):
+    with pytest.raises(ValueError, match=r"test: received images of 1×16×16; accepted .* 3×16×16"):
         prepare(config, data, grey)
+    with pytest.raises(
+        ValueError, match=r"test: received images of \['parrot'\]; accepted are classes that the training"
+    ):
+        prepare(config, data.subset(data.y > 0), data)
 
 
 def test_a_run_from_python_with_a_test_set(data, tmp_path):
@@ -229,15 +239,27 @@ def test_damaged_runs_are_named(data, tmp_path):
     (folder / "model.safetensors").write_bytes(weights[: len(weights) // 2])
     with pytest.raises(ValueError, match=r"model.safetensors: not readable"):
         load_run(folder)
+    (folder / "model.safetensors").write_bytes(weights)
+    record = json.loads((folder / "config.json").read_text())
+    load_run(folder)
     (folder / "model.safetensors").unlink()
     with pytest.raises(ValueError, match="it was not finished"):
         load_run(folder)
+    (folder / "model.safetensors").write_bytes(weights)
     (folder / "config.json").write_text("{")
     with pytest.raises(ValueError, match="not a JSON file"):
         load_run(folder)
     (folder / "config.json").write_text('{"format": 99, "config": {}, "data": {}}')
     with pytest.raises(ValueError, match="received the format 99"):
         load_run(folder)
+    (folder / "config.json").write_text('{"format": 1, "config": {}, "data": {}}')
+    with pytest.raises(ValueError, match=r"config\.json: damaged, some of it is missing; put back a copy"):
+        load_run(folder)
+    for changes in ({"steps": "many"}, {"method": "magic"}, {"size": []}, {"bogus": 1}):
+        damaged = record | {"config": record["config"] | changes}
+        (folder / "config.json").write_text(json.dumps(damaged))
+        with pytest.raises(ValueError, match=f"config.json: damaged, or of another version .*{next(iter(changes))}"):
+            load_run(folder)
     with pytest.raises(ValueError, match="does not exist"):
         load_run(tmp_path / "nowhere")
 

@@ -2,14 +2,11 @@
 
 from .config import RunConfig
 from .coordinates import build_transform, resolve_ranges
-from .methods import METHODS, Method
 from .runs import Run, load_run
 from .setting import Setting, prepare
 from .training import fit_run, train_run
 
 __all__ = [
-    "METHODS",
-    "Method",
     "Run",
     "RunConfig",
     "Setting",

@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from ..data import DataSet
+from ..objectives import METHODS
 from ..report.run import Findings, run_page
 from ..report.run_figures import Accuracy, Coordinate, Example
 from ..utils.io import plain, provenance, read_jsonl, write_bytes
 from ..utils.seeds import seeded
-from .methods import METHODS
 from .runs import Run, as_floats, write_record
 from .setting import Setting
 from .sources import some

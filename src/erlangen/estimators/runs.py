@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from ..models import Averaged
+from ..objectives import METHODS
 from ..utils.io import read_json, write_bytes, write_json
 from ..utils.seeds import seeded
 from ..utils.shapes import check_tensor
 from .config import RunConfig
-from .methods import METHODS
 from .setting import build_model
 
 __all__ = ["CONFIG", "WEIGHTS", "Run", "load_run", "read_config", "read_record", "save_weights", "write_record"]

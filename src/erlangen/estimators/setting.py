@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from ..data import DataSet, named_sets
-from ..models import Averaged
+from ..models import Averaged, Normalise
 from ..nets import build
+from ..objectives import METHODS
 from ..utils.seeds import seeded
 from .config import RunConfig
 from .coordinates import COLOUR, build_transform, resolve_ranges
-from .methods import METHODS, Normalise
 from .sources import check_parts, describe_data, load_parts
 
 __all__ = ["Setting", "build_model", "prepare"]

@@ -11,10 +11,10 @@ from typing import Any
 import torch
 
 from ..data import DataSet, named_sets
+from ..objectives import METHODS, Terms
 from ..train import Checkpoints, Config, Cosine, Optimiser, TensorLoader, fit
 from ..utils.io import provenance
 from .config import RunConfig
-from .methods import METHODS
 from .runs import CONFIG, Run, read_config, read_record, save_weights, write_record
 from .setting import Setting, build_model, prepare
 from .sources import class_root, some
@@ -108,7 +108,7 @@ def train_run(setting: Setting, folder: Path, *, resume: bool = False, bar: bool
         _check_length(folder, how.length(len(loader)))
     write_record(folder, record)
     model = build_model(config, about)
-    objective = METHODS[config.method].objective(model, config)
+    objective = METHODS[config.method].objective(model, Terms(config.alpha, config.entropy, config.burn_in or 0))
     fit(objective, loader, how, validation=_validation(setting))
     save_weights(folder, model)
     return Run(folder, config, model.eval(), record)

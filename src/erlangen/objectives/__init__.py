@@ -5,14 +5,18 @@ from .base import AveragedObjective, Objective
 from .fixed import HandMade, Plain
 from .instaaug import EntropyBand, InstaAug
 from .learning_to_transform import LearningToTransform
+from .methods import METHODS, Method, Terms
 
 __all__ = [
+    "METHODS",
     "Augerino",
     "AveragedObjective",
     "EntropyBand",
     "HandMade",
     "InstaAug",
     "LearningToTransform",
+    "Method",
     "Objective",
     "Plain",
+    "Terms",
 ]

@@ -125,8 +125,8 @@ def _ranges(findings: Findings) -> Section:
         "How widely the images of each class may be transformed: half the length of the shortest range that holds 98 % "
         "of the samples. The bar is the mean, each dot an image, the pale bar the whole range that was allowed."
     )
-    numbered = {k: class_words(k, findings.classes[k]) for k in np.unique(findings.labels).tolist()}
-    meant = [f"{words} is {findings.classes[k]}" for k, words in numbered.items() if words == f"class {k + 1}"]
+    shorter = {name: class_words(k, name) for k, name in enumerate(findings.classes) if (findings.labels == k).any()}
+    meant = [f"{words} is {name}" for name, words in shorter.items() if words != name and "…" not in words]
     note = f"{len(findings.labels)} images{some}. {'; '.join(meant)}".strip()
     alt = "Mean half-range of each coordinate, by class"
     return Section(

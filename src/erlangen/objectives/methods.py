@@ -4,21 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
 
 from ..distributions import Conditional, EntropyController, GlobalUniform, MeanFieldUniform, RealNVP, preset
 from ..models import Averaged
 from ..nets import EmbeddingCNN
-from ..objectives import Augerino, AveragedObjective, HandMade, InstaAug, LearningToTransform, Plain
 from ..transforms import Transform
-from .config import RunConfig
+from .augerino import Augerino
+from .base import AveragedObjective
+from .fixed import HandMade, Plain
+from .instaaug import InstaAug
+from .learning_to_transform import LearningToTransform
 
-__all__ = ["METHODS", "Method", "Normalise"]
+__all__ = ["METHODS", "Method", "Terms"]
 
 FEATURES = 32  # that describe an input to a conditional, as published
+
+
+class Terms(NamedTuple):
+    """What an objective is told.
+
+    Attributes:
+        alpha: the weight of the entropy (for instaaug, at the start) or of the width.
+        entropy: the entropy to hold instead, by changing the weight; for instaaug, the middle of a band.
+        burn_in: for how many steps the classifier is trained alone.
+        original: the weight of the cross-entropy of the untransformed input.
+    """
+
+    alpha: float | None = None
+    entropy: float | None = None
+    burn_in: int = 0
+    original: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -40,29 +58,8 @@ class Method:
     averages: bool
     alpha: float | None
     conditional: Callable[[Transform, int], Conditional]
-    objective: Callable[[Averaged, RunConfig], AveragedObjective]
+    objective: Callable[[Averaged, Terms], AveragedObjective]
     averaging: Mapping[str, Any] = field(default_factory=dict)
-
-
-class Normalise(nn.Module):
-    """Subtracts the mean of each channel and divides by its standard deviation.
-
-    Args:
-        mean: one number for each channel.
-        std: one number for each channel.
-    """
-
-    mean: Tensor
-    std: Tensor
-
-    def __init__(self, mean: list[float], std: list[float]) -> None:
-        super().__init__()
-        self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1), persistent=False)
-        self.register_buffer("std", torch.tensor(std).view(-1, 1, 1), persistent=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Normalised images, `(B, C, H, W)`."""
-        return (x - self.mean) / self.std
 
 
 def _flow(transform: Transform, channels: int) -> Conditional:
@@ -88,31 +85,31 @@ def _whole_range(transform: Transform, channels: int) -> Conditional:
     return whole.requires_grad_(False)
 
 
-def _learning_to_transform(averaged: Averaged, config: RunConfig) -> AveragedObjective:
-    alpha: Any = config.alpha
-    if config.entropy is not None:
-        alpha = EntropyController(config.entropy, alpha=max(alpha, 1e-4), high=max(1.0, alpha))
-    return LearningToTransform(averaged, alpha, burn_in=config.burn_in, original=1.0)
+def _learning_to_transform(averaged: Averaged, terms: Terms) -> AveragedObjective:
+    alpha: Any = terms.alpha
+    if terms.entropy is not None:
+        alpha = EntropyController(terms.entropy, alpha=max(alpha, 1e-4), high=max(1.0, alpha))
+    return LearningToTransform(averaged, alpha, burn_in=terms.burn_in, original=terms.original)
 
 
-def _published_code(averaged: Averaged, config: RunConfig) -> AveragedObjective:
+def _published_code(averaged: Averaged, terms: Terms) -> AveragedObjective:
     """One cross-entropy, of the average of logits."""
-    return LearningToTransform(averaged, config.alpha or 0.0, burn_in=config.burn_in, together=True)
+    return LearningToTransform(averaged, terms.alpha or 0.0, burn_in=terms.burn_in, together=True)
 
 
-def _augerino(averaged: Averaged, config: RunConfig) -> AveragedObjective:
-    return Augerino(averaged, config.alpha or 0.0, burn_in=config.burn_in, original=1.0)
+def _augerino(averaged: Averaged, terms: Terms) -> AveragedObjective:
+    return Augerino(averaged, terms.alpha or 0.0, burn_in=terms.burn_in, original=terms.original)
 
 
-def _instaaug(averaged: Averaged, config: RunConfig) -> AveragedObjective:
+def _instaaug(averaged: Averaged, terms: Terms) -> AveragedObjective:
     """The band is a quarter of a nat to either side of a target, or a quarter to a half of each coordinate's range."""
     low, high = averaged.transform.bounds
-    if config.entropy is None:
+    if terms.entropy is None:
         shares = torch.tensor([[0.25], [0.5]]).to(low) * (high - low)
         band = shares.log().sum(-1).tolist()
     else:
-        band = [config.entropy - 0.25, config.entropy + 0.25]
-    own: Any = {"alpha": config.alpha, "burn_in": config.burn_in, "original": 1.0}
+        band = [terms.entropy - 0.25, terms.entropy + 0.25]
+    own: Any = {"alpha": terms.alpha, "burn_in": terms.burn_in, "original": terms.original}
     return InstaAug(averaged, (band[0], band[1]), **own)
 
 
@@ -137,14 +134,14 @@ METHODS: dict[str, Method] = {
     ),
     "affine": Method(
         "Augmentation by hand: training on transformations uniform within the bounds, prediction without them.",
-        *(False, False, None, _whole_range, lambda averaged, config: HandMade(averaged)),
+        *(False, False, None, _whole_range, lambda averaged, terms: HandMade(averaged)),
     ),
     "tta": Method(
         "Test-time augmentation: plain training, prediction averaged over transformations uniform within the bounds.",
-        *(False, True, None, _whole_range, lambda averaged, config: Plain(averaged)),
+        *(False, True, None, _whole_range, lambda averaged, terms: Plain(averaged)),
     ),
     "none": Method(
         "The classifier alone.",
-        *(False, False, None, _whole_range, lambda averaged, config: Plain(averaged)),
+        *(False, False, None, _whole_range, lambda averaged, terms: Plain(averaged)),
     ),
 }

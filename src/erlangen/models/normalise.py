@@ -1,0 +1,31 @@
+"""What is done to images before a classifier sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["Normalise"]
+
+
+class Normalise(nn.Module):
+    """Subtracts the mean of each channel and divides by its standard deviation.
+
+    Args:
+        mean: one number for each channel.
+        std: one number for each channel.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor(std).view(-1, 1, 1), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalised images, `(B, C, H, W)`."""
+        return (x - self.mean) / self.std

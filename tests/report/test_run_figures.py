@@ -1,0 +1,44 @@
+"""The figures of a run's report: what they call a class, and the shape of the pictures in them."""
+
+import io
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from PIL import Image
+
+from erlangen.report import run_figures
+from erlangen.report.run_figures import Coordinate, Example, class_words, curves_figure, distribution_figure
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("cat", "cat"),
+        ("x" * 24, "x" * 24),
+        ("a rather long name of class 17", "a rather lon…of class 17"),
+        ("猫", "class 3"),
+    ],
+)
+def test_names_of_classes(name, words):
+    assert class_words(2, name) == words
+    assert len(words) <= 24
+
+
+@pytest.mark.parametrize("shape", [(30, 60), (60, 30), (30, 30)])
+def test_a_picture_in_a_ring_keeps_its_shape(shape, monkeypatch):
+    drawn: list[Figure] = []
+    monkeypatch.setattr(run_figures, "png", lambda figure: drawn.append(figure))
+    example = Example(np.zeros((*shape, 3), np.uint8), "a", "a", 1.0, np.zeros((10, 1)))
+    distribution_figure(example, [Coordinate("angle", -np.pi, np.pi, periodic=True)])
+    left, right, bottom, top = drawn[0].axes[0].images[0].get_extent()
+    assert (top - bottom) / (right - left) == pytest.approx(shape[0] / shape[1], rel=1e-12)
+
+
+@pytest.mark.filterwarnings("error")
+def test_curves_of_a_weight_that_is_zero():
+    rows = [{"kind": "train", "step": 5, "loss": 1.0, "alpha": 0.0}]
+    with matplotlib.rc_context():
+        figure = Image.open(io.BytesIO(curves_figure(rows)))
+    assert figure.size == (2320, 500)
