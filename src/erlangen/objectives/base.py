@@ -59,9 +59,16 @@ class AveragedObjective(Objective):
         self._steps: int | None = None
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
-        """The classifier's parameters and the conditional's."""
-        parts = {"classifier": self.averaged.model, "conditional": self.averaged.conditional}
-        return {name: trained for name, part in parts.items() if (trained := _trained(part.parameters()))}
+        """The classifier's parameters and the conditional's.
+
+        Where a classifier has `scalar_parameters`, as a `FixupResNet`, these are a group of their own.
+        """
+        model, conditional = self.averaged.model, self.averaged.conditional
+        scalars = list(getattr(model, "scalar_parameters", list)())
+        known = {id(p) for p in scalars}
+        others = [p for p in model.parameters() if id(p) not in known]
+        parts = {"classifier": others, "scalars": scalars, "conditional": conditional.parameters()}
+        return {name: trained for name, part in parts.items() if (trained := _trained(part))}
 
     def forward(self, batch: Sequence[Tensor]) -> dict[str, Tensor]:
         """The loss and its parts."""
