@@ -1,6 +1,7 @@
 """What trains an averaged classifier."""
 
 import math
+import statistics
 
 import pytest
 import torch
@@ -12,7 +13,8 @@ from erlangen.models import Averaged
 from erlangen.objectives import Augerino, EntropyBand, InstaAug, LearningToTransform
 from erlangen.transforms import Affine
 
-X, Y = torch.rand(6, 1, 8, 8, dtype=torch.float64), torch.tensor([0, 1, 2, 0, 1, 2])
+X = torch.rand(6, 1, 8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+Y = torch.tensor([0, 1, 2, 0, 1, 2])
 
 
 def model(conditional=RealNVP, **kwargs):
@@ -93,12 +95,14 @@ def test_the_entropy_is_controlled():
     control = EntropyController(-1.5, alpha=0.01, low=1e-4, high=1.0)
     objective = LearningToTransform(averaged, alpha=control)
     optimiser = torch.optim.Adam(averaged.parameters(), 0.01)
+    entropies = []
     for _ in range(300):
         losses = objective((X, Y))
         optimiser.zero_grad()
         losses["loss"].backward()
         optimiser.step()
-    assert losses["entropy"].item() == pytest.approx(-1.5, abs=0.3)
+        entropies.append(losses["entropy"].item())
+    assert statistics.fmean(entropies[-20:]) == pytest.approx(-1.5, abs=0.15)
     assert "weight.log_alpha" in objective.state_dict()
 
 
