@@ -207,3 +207,32 @@ def test_a_bar_with_rate_and_time_left(capsys):
     assert "training" in shown
     fit(tiny(), data(), config(steps=4, log_every=1))
     assert capsys.readouterr().err == ""
+
+
+def test_channels_last_is_a_layout_and_nothing_else():
+    def trained(**changes):
+        torch.manual_seed(0)
+        objective = Pictures()
+        rows = fit(objective, TensorLoader(torch.randn(8, 3, 6, 6), batch_size=4), config(steps=3, **changes)).rows
+        return objective, rows[-1]["loss"]
+
+    plain, expected = trained()
+    laid, loss = trained(channels_last=True)
+    assert loss == pytest.approx(expected, rel=1e-12)
+    assert laid.net[0].weight.is_contiguous(memory_format=torch.channels_last)
+    assert not plain.net[0].weight.is_contiguous(memory_format=torch.channels_last)
+    torch.testing.assert_close(laid.net[0].weight, plain.net[0].weight)
+
+
+class Pictures(Objective):
+    """A convolution whose outputs should be small."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3))
+
+    def parameter_groups(self):
+        return {"net": list(self.net.parameters())}
+
+    def forward(self, batch):
+        return {"loss": self.net(batch[0]).square().mean()}

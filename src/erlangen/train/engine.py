@@ -54,6 +54,8 @@ class Engine:
         self.fabric, self.objective, self.seed = fabric, objective, config.seed
         self.settings = _settings(objective, config)
         objective.to(fabric.device)
+        if config.channels_last:
+            objective.to(memory_format=torch.channels_last)
         groups = objective.parameter_groups()
         if config.graph and (fabric.device.type != "cuda" or fabric.world_size > 1):
             got = f"True for {fabric.world_size} processes on {fabric.device.type}"

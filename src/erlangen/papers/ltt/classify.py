@@ -168,6 +168,7 @@ def _train(objective: AveragedObjective, config: Training, device: str) -> dict[
         precision="bf16-mixed" if cuda else "32-true",
         compile=cuda,
         graph=cuda,
+        channels_last=True,
         log_every=500,
     )
     fit(objective, TensorLoader(data.x, data.y, batch_size=config.batch, seed=config.seed, drop_last=True), how)
