@@ -84,8 +84,8 @@ class Config:
         compile: whether the objective's forward is compiled.
         graph: whether steps on CUDA are recorded as graphs and replayed: the launches of a small model take longer than
             its arithmetic. Nothing in a step may wait for the device.
-        channels_last: whether weights of convolutions are laid out with channels last, which carries over to what passes
-            through them: with bfloat16 on a GPU most of the gain, and a gain on CPUs.
+        channels_last: whether weights of convolutions are laid out with channels last, which carries over to what
+            passes through them: with bfloat16 on a GPU most of the gain, and a gain on CPUs.
         accelerator: "auto", "cpu", "cuda", or what else Fabric accepts.
         devices: how many, on each machine; each has a process of its own.
         num_nodes: how many machines.

@@ -5,7 +5,7 @@ and of random affine matrices. Here also of InstaAug, with a box that turns as f
 ‖A − R‖ / ‖A‖ of the linear part (Frobenius), and random matrices have independent standard normal entries, as in the
 published code.
 
-Time: none after figure 3, whose models it uses; one minute for each seed on a GPU without, 15 on a CPU.
+Time: none after figure 3, whose models it uses; without, 5 minutes for each seed on a GPU that ten runs share.
 """
 
 from __future__ import annotations

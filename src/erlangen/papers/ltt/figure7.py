@@ -7,7 +7,7 @@ average fails for digits with several modes (4, 6), which get several prototypes
 Measured: (b) the median over pairs of copies of the angle between them; (d) the sharpness of class averages, |∇ mean|²
 as a share of the mean |∇|² of the digits, of the largest prototype for `congeal`, and the number of prototypes.
 
-Time: a minute for each seed on a GPU after figure 2, whose models it uses; 15 minutes on a CPU.
+Time: half a minute for each seed on a GPU after figure 2, whose models it uses.
 """
 
 from __future__ import annotations
