@@ -34,7 +34,7 @@ METHODS: tuple[tuple[Method, float, int], ...] = (  # with the weight α and the
     *(("augerino", 0.0, filters) for filters in (8, 32)),
 )
 BEST = ("flow", 0.4, 8)
-TRAINING = Training(data="mnist", batch=128, steps=2500, burn_in=200, inputs=30_000, watch=50)
+TRAINING = Training(data="mnist", batch=128, steps=2500, burn_in=200, inputs=30_000, watch=50, lr=2e-3)
 TARGETS = {0: (150, None), 1: (150, None), 5: (150, None), 6: (70, 110), 9: (70, 110)}
 
 
