@@ -4,16 +4,20 @@ from .augerino import Augerino
 from .base import AveragedObjective, Objective
 from .fixed import HandMade, Plain
 from .instaaug import EntropyBand, InstaAug
+from .invariance import REGULARISERS, InvarianceController, InvarianceRegularised
 from .learning_to_transform import LearningToTransform
 from .methods import METHODS, Method, Terms
 
 __all__ = [
     "METHODS",
+    "REGULARISERS",
     "Augerino",
     "AveragedObjective",
     "EntropyBand",
     "HandMade",
     "InstaAug",
+    "InvarianceController",
+    "InvarianceRegularised",
     "LearningToTransform",
     "Method",
     "Objective",

@@ -12,7 +12,7 @@ from ..models import Averaged, Prediction
 from ..transforms.warp import as_signal
 from ..utils.shapes import check_tensor
 
-__all__ = ["AveragedObjective", "Objective", "over_processes"]
+__all__ = ["AveragedObjective", "Objective", "accuracy", "groups_of", "labelled", "over_processes"]
 
 
 class Objective(nn.Module):
@@ -59,25 +59,16 @@ class AveragedObjective(Objective):
         self._steps: int | None = None
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
-        """The classifier's parameters and the conditional's.
-
-        Where a classifier has `scalar_parameters`, as a `FixupResNet`, these are a group of their own.
-        """
-        model, conditional = self.averaged.model, self.averaged.conditional
-        scalars = list(getattr(model, "scalar_parameters", list)())
-        known = {id(p) for p in scalars}
-        others = [p for p in model.parameters() if id(p) not in known]
-        parts = {"classifier": others, "scalars": scalars, "conditional": conditional.parameters()}
-        return {name: trained for name, part in parts.items() if (trained := _trained(part))}
+        """The classifier's parameters and the conditional's, see `groups_of`."""
+        return groups_of(self.averaged.model, self.averaged.conditional)
 
     def forward(self, batch: Sequence[Tensor]) -> dict[str, Tensor]:
         """The loss and its parts."""
-        x, y = batch
-        check_tensor("batch", y, f"labels ({len(x)},)", isinstance(y, Tensor) and y.shape == x.shape[:1])
+        x, y = labelled(batch)
         if self.training and self._burns():
             return self.plain(x, y)
         prediction = self.averaged(x)
-        losses = {"cross_entropy": self.cross_entropy(prediction, y), "accuracy": _accuracy(prediction.log_probs, y)}
+        losses = {"cross_entropy": self.cross_entropy(prediction, y), "accuracy": accuracy(prediction.log_probs, y)}
         losses["edge"] = self.edge(prediction.v)
         loss = losses["cross_entropy"]
         if self.original:
@@ -101,7 +92,7 @@ class AveragedObjective(Objective):
     def plain(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
         """The cross-entropy of inputs as they are."""
         logits = self.averaged.classify(as_signal(x, "bilinear", self.averaged.transform.bounds))
-        return {"loss": F.cross_entropy(logits, y), "accuracy": _accuracy(logits, y)}
+        return {"loss": F.cross_entropy(logits, y), "accuracy": accuracy(logits, y)}
 
     @torch.no_grad()
     def edge(self, v: Tensor) -> Tensor:
@@ -138,6 +129,26 @@ class AveragedObjective(Objective):
         self._steps = None
 
 
+def labelled(batch: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """Inputs and their labels, checked."""
+    x, y = batch
+    check_tensor("batch", y, f"labels ({len(x)},)", isinstance(y, Tensor) and y.shape == x.shape[:1])
+    return x, y
+
+
+def groups_of(model: nn.Module, conditional: nn.Module | None = None) -> dict[str, list[nn.Parameter]]:
+    """The parameters of a classifier and of a conditional that are trained, a group each.
+
+    Where a classifier has `scalar_parameters`, as a `FixupResNet`, these are a group of their own.
+    """
+    scalars = list(getattr(model, "scalar_parameters", list)())
+    known = {id(p) for p in scalars}
+    others = [p for p in model.parameters() if id(p) not in known]
+    learned = [] if conditional is None else conditional.parameters()
+    parts = {"classifier": others, "scalars": scalars, "conditional": learned}
+    return {name: trained for name, part in parts.items() if (trained := _trained(part))}
+
+
 def over_processes(value: Tensor) -> Tensor:
     """The mean of a number over all processes that train together, without a gradient, so that all decide alike."""
     value = value.detach().clone()
@@ -147,7 +158,8 @@ def over_processes(value: Tensor) -> Tensor:
     return value
 
 
-def _accuracy(scores: Tensor, y: Tensor) -> Tensor:
+def accuracy(scores: Tensor, y: Tensor) -> Tensor:
+    """The share of inputs whose greatest score is that of their label, `()`."""
     return (scores.argmax(-1) == y).float().mean()
 
 

@@ -2,15 +2,32 @@ r"""Learning to Transform: the cross-entropy of transformed inputs, and a price 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from torch import Tensor
 
-from ..distributions import EntropyController, FixedEntropyWeight
+from ..distributions import EntropyController, FixedEntropyWeight, Points
 from ..models import Averaged, Prediction
 from .base import AveragedObjective, over_processes
 
-__all__ = ["LearningToTransform"]
+__all__ = ["EntropyWeight", "LearningToTransform", "entropy_price"]
+
+EntropyWeight: TypeAlias = FixedEntropyWeight | EntropyController
+
+
+def entropy_price(points: Points | Prediction, weight: EntropyWeight) -> tuple[Tensor, dict[str, Tensor]]:
+    r"""$\alpha \, \mathbb{E}_{v \sim q} \log q(v \mid I)$, minus the weighted entropy (LTT equation 18).
+
+    Args:
+        points: what stands for the distribution, with log-weights and log-densities `(S, B)`.
+        weight: gives $\alpha$.
+
+    Returns:
+        What is added to the loss, and what of it is logged.
+    """
+    entropy = -(points.log_weights.exp() * points.log_q).sum(0).mean()
+    alpha = weight(over_processes(entropy))
+    return -alpha * entropy, {"entropy": entropy, "alpha": alpha}
 
 
 class LearningToTransform(AveragedObjective):
@@ -27,14 +44,10 @@ class LearningToTransform(AveragedObjective):
             is that of the published code.
     """
 
-    def __init__(
-        self, averaged: Averaged, alpha: float | FixedEntropyWeight | EntropyController = 0.1, **kwargs: Any
-    ) -> None:
+    def __init__(self, averaged: Averaged, alpha: float | EntropyWeight = 0.1, **kwargs: Any) -> None:
         super().__init__(averaged, **kwargs)
         self.weight = FixedEntropyWeight(alpha) if isinstance(alpha, int | float) else alpha
 
     def width(self, prediction: Prediction) -> tuple[Tensor, dict[str, Tensor]]:
         """Minus the weighted entropy."""
-        entropy = -(prediction.log_weights.exp() * prediction.log_q).sum(0).mean()
-        alpha = self.weight(over_processes(entropy))
-        return -alpha * entropy, {"entropy": entropy, "alpha": alpha}
+        return entropy_price(prediction, self.weight)

@@ -55,7 +55,7 @@ class Engine:
         self.settings = _settings(objective, config)
         objective.to(fabric.device)
         if config.channels_last:
-            objective.to(memory_format=torch.channels_last)
+            objective.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue, reportArgumentType]
         groups = objective.parameter_groups()
         if config.graph and (fabric.device.type != "cuda" or fabric.world_size > 1):
             got = f"True for {fabric.world_size} processes on {fabric.device.type}"
