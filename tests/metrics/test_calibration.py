@@ -1,12 +1,14 @@
-"""Calibration and divergences, in closed form and against torch."""
+"""Calibration and divergences, in closed form and against torch and torchmetrics."""
 
 import math
 
 import pytest
 import torch
 from torch.distributions import Categorical, kl_divergence
+from torchmetrics.functional import mean_squared_error
+from torchmetrics.functional.classification import multiclass_calibration_error
 
-from erlangen.metrics import ece, ekld, nll
+from erlangen.metrics import brier, ece, ekld, nll
 
 
 def predictions(*rows):
@@ -31,6 +33,26 @@ def test_ece_puts_the_upper_end_of_a_bin_into_it():
     log_probs = predictions((0.5, 0.3, 0.2), (0.4, 0.3, 0.3), (0.6, 0.2, 0.2))
     y = torch.tensor([0, 1, 0])
     assert ece(log_probs, y, bins=2).item() == pytest.approx((abs(1 - 0.9) + abs(1 - 0.6)) / 3)
+
+
+def test_brier_in_closed_form():
+    log_probs = predictions((0.5, 0.5), (0.9, 0.1), (1.0, 0.0))
+    each = [brier(log_probs[k : k + 1], torch.tensor([1])).item() for k in range(3)]
+    assert each == pytest.approx([0.5, 1.62, 2.0])
+    assert brier(log_probs, torch.tensor([1, 1, 1])).item() == pytest.approx(sum(each) / 3)
+    assert brier(log_probs[2:], torch.tensor([0])) == 0
+
+
+def test_ece_and_brier_are_those_of_torchmetrics():
+    log_probs, y = (2 * torch.randn(500, 7)).log_softmax(-1), torch.randint(7, (500,))
+    probs = log_probs.exp()
+    for bins in (1, 10, 15):
+        theirs = multiclass_calibration_error(probs, y, num_classes=7, n_bins=bins, norm="l1")
+        # They keep bins in float32.
+        torch.testing.assert_close(ece(log_probs, y, bins), theirs.double(), atol=1e-6, rtol=0)
+    # It has no score by this name, but the mean squared error over inputs and classes.
+    theirs = 7 * mean_squared_error(probs, torch.nn.functional.one_hot(y, 7).double())
+    torch.testing.assert_close(brier(log_probs, y), theirs)
 
 
 def test_a_perfect_and_a_confidently_wrong_prediction():
@@ -77,6 +99,7 @@ def test_ekld_is_infinite_only_where_a_class_is_ruled_out():
     ("name", "make"),
     [
         ("log_probs", lambda: nll(torch.zeros(3), torch.zeros(3, dtype=torch.long))),
+        ("y", lambda: brier(torch.zeros(3, 2), torch.zeros(2, dtype=torch.long))),
         ("y", lambda: ece(torch.zeros(3, 2), torch.zeros(2, dtype=torch.long))),
         ("bins", lambda: ece(torch.zeros(3, 2), torch.zeros(3, dtype=torch.long), bins=0)),
         ("moved_log_probs", lambda: ekld(torch.zeros(3, 2), torch.zeros(3, 2), torch.zeros(3, dtype=torch.long))),

@@ -1,17 +1,194 @@
-"""The bound of section 3 of the paper, on cases that are computed exactly."""
+"""Metrics of invariance on models for which they are known, and the bound of section 3 of LTT, computed exactly."""
 
 import math
 
 import pytest
 import torch
 from torch import nn
-from torch.distributions import Normal
+from torch.distributions import Independent, Normal, Uniform
+from torch.distributions import kl_divergence as torch_kl
 
-from erlangen.distributions import Categorical
+from erlangen.distributions import Categorical, GlobalUniform
 from erlangen.distributions.gaussian import GaussianDensity
-from erlangen.metrics import invariance_bound, prediction_change, shifted_total_variation, total_variation
+from erlangen.metrics import (
+    Bootstrap,
+    Orbit,
+    consistency,
+    controlled,
+    distribution_invariance,
+    invariance_bound,
+    logit_invariance,
+    prediction_change,
+    shifted_total_variation,
+    there_and_back,
+    total_variation,
+)
 from erlangen.models import Averaged
-from erlangen.transforms import Rotations
+from erlangen.transforms import Affine, Dihedral, Flips, Rotations, Shifts
+
+from .classifiers import Symmetric, linear
+
+METRICS = [logit_invariance, distribution_invariance, consistency]
+PERFECT = {logit_invariance: 0.0, distribution_invariance: 0.0, consistency: 1.0}
+
+
+def turns(width=math.pi):
+    return Independent(Uniform(torch.tensor([-width]), torch.tensor([width])), 1)
+
+
+def test_logits_of_a_linear_map_move_by_the_map_of_the_difference():
+    """½ |W (x - Gx)|², as in the proof of proposition 3.1."""
+    model, x, y = linear(), torch.rand(5, 1, 6, 6), torch.tensor([0, 0, 1, 3, 3])
+    found = logit_invariance(model, x, Rotations(4), y=y)
+    gaps = torch.stack([(x - x.rot90(k, (-2, -1))).flatten(1) @ model[1].weight.T for k in (1, 2, 3)])
+    each = gaps.square().sum(-1).mean(0).detach() / 2
+    torch.testing.assert_close(found.inputs, each)
+    torch.testing.assert_close(found.mean, each.mean())
+    torch.testing.assert_close(found.classes[[0, 1, 3]], torch.stack((each[:2].mean(), each[2], each[3:].mean())))
+    assert found.classes[2].isnan()
+    assert found.interval[0] < found.mean < found.interval[1]
+    assert not found.inputs.requires_grad
+
+
+def test_predictions_of_a_linear_map_diverge_as_torch_says():
+    model, x = linear(), torch.rand(5, 1, 6, 6)
+    p = torch.distributions.Categorical(logits=model(x))
+    moved = [torch.distributions.Categorical(logits=model(x.rot90(k, (-2, -1)))) for k in (1, 2, 3)]
+    found = distribution_invariance(model, x, Rotations(4)).inputs
+    torch.testing.assert_close(found, torch.stack([torch_kl(p, q) for q in moved]).mean(0).detach())
+    # The other direction is another number.
+    assert not torch.allclose(found, torch.stack([torch_kl(q, p) for q in moved]).mean(0).detach(), rtol=1e-3)
+
+
+def test_decisions_are_counted():
+    """A model that says where the one bright pixel is, of four: each shift but the identity changes its mind."""
+    x = torch.eye(4)[:, None]
+    assert consistency(lambda x: x[:, 0], x, Shifts(4)).inputs.tolist() == [0, 0, 0, 0]
+    # Whether it is at an even place: one shift of three keeps it.
+    parity = consistency(lambda x: x[:, 0].unflatten(1, (2, 2)).sum(1), x, Shifts(4))
+    torch.testing.assert_close(parity.inputs, torch.full((4,), 1 / 3))
+
+
+def test_a_constant_added_to_all_logits_is_seen_by_logits_only():
+    def model(x):
+        return x[:, 0, :1].expand(-1, 3) + torch.arange(3.0)
+
+    x = torch.rand(4, 1, 6)
+    assert logit_invariance(model, x, Shifts(3)).mean > 0.01
+    assert distribution_invariance(model, x, Shifts(3)).mean < 1e-15
+    assert consistency(model, x, Shifts(3)).mean == 1
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("group", [Rotations(4), Shifts(3), Flips(), Dihedral(4)], ids=lambda g: type(g).__name__)
+def test_an_invariant_model_is_perfect_and_its_network_is_not(metric, group):
+    model, x = Symmetric(group), 3 * torch.randn(6, 1, 6, 6)
+    found = metric(model, x, group)
+    torch.testing.assert_close(found.inputs, torch.full((6,), PERFECT[metric]), atol=1e-14, rtol=0)
+    assert (metric(model.net, x, group).mean - PERFECT[metric]).abs() > 0.1
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_batch_size_changes_nothing_and_the_seed_decides(metric):
+    model, x = linear(), torch.randn(7, 1, 6, 6)
+    for law in (turns(), GlobalUniform.over(Affine("angle"), 1, spread=0.5)):
+        orbit = Orbit(Affine("angle"), law, samples=5)
+        first = metric(model, x, orbit, batch_size=100)
+        for size in (1, 3, 8):
+            torch.testing.assert_close(metric(model, x, orbit, batch_size=size), first)
+        assert torch.equal(metric(model, x, orbit, batch_size=100).inputs, first.inputs)
+        other = Orbit(Affine("angle"), law, samples=5, seed=1)
+        assert not torch.equal(metric(model, x, other).inputs, first.inputs)
+
+
+def test_measuring_moves_no_global_generator_and_a_random_model_is_seeded():
+    conditional = GlobalUniform.over(Affine("angle"), 1)
+    model = Averaged(nn.Sequential(linear(), nn.Dropout(0.5)), Affine("angle"), conditional, samples=3)
+    x, before = torch.rand(3, 1, 6, 6), torch.get_rng_state()
+    first, second = (logit_invariance(model, x, Orbit(Affine("angle"), turns())) for _ in range(2))
+    assert torch.equal(first.inputs, second.inputs)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert model.training
+    assert model.model.training
+
+
+def test_many_draws_come_near_the_law():
+    """A model that reads the angle off: its logit is (cos, sin) of it, so ½ |f(x) - f(gx)|² = 1 - cos(angle)."""
+    x = torch.zeros(1, 1, 41, 41)
+    x[..., 20, 28:32] = 1.0
+    places = torch.arange(41.0) - 20
+
+    def model(x):
+        mass = x.sum((1, 2, 3))
+        centre = torch.stack(((x * places).sum((1, 2, 3)), (x * -places[:, None]).sum((1, 2, 3))), 1) / mass[:, None]
+        return centre / 9.5
+
+    found = logit_invariance(model, x, Orbit(Affine("angle"), turns(), samples=2000))
+    # 1 - cos has the mean 1 and the standard deviation 0.71: five standard errors, and 0.01 for interpolation.
+    assert found.mean.item() == pytest.approx(1.0, abs=5 * 0.71 / 2000**0.5 + 0.01)
+
+
+def test_the_null_control_sees_resampling_and_nothing_else():
+    """A model of the mass of fine detail is invariant to rotation but for the blur of interpolation."""
+
+    def model(x):
+        detail = x.diff(dim=-1).square().sum((1, 2, 3)) + x.diff(dim=-2).square().sum((1, 2, 3))
+        return torch.stack((detail, -detail), 1) / 100
+
+    x = torch.rand(4, 1, 16, 16)
+    orbit = Orbit(Affine("angle"), turns(), samples=8, disc=True)
+    measured, null = controlled(logit_invariance, model, x, orbit, y=torch.tensor([0, 0, 1, 1]))
+    torch.testing.assert_close(measured, logit_invariance(model, x, orbit, y=torch.tensor([0, 0, 1, 1])))
+    torch.testing.assert_close(null, logit_invariance(model, x, there_and_back(orbit), y=torch.tensor([0, 0, 1, 1])))
+    # All of it is resampling: two warps change it more than one.
+    assert 0.01 < measured.mean < null.mean
+    # Of a model that reads corners, little is; and exact groups have none at all.
+    measured, null = controlled(logit_invariance, linear(size=256), x, orbit)
+    assert null.mean < 0.5 * measured.mean
+    measured, null = controlled(logit_invariance, linear(size=256), x, Rotations(4))
+    assert measured.mean > 0.01
+    assert null.mean == 0
+
+
+def test_only_the_disc_counts():
+    """A model that reads the corners sees none of them, and so does not change."""
+
+    def corners(x):
+        return torch.stack((x[:, 0, 0, 0], x[:, 0, -1, -1]), 1)
+
+    x = torch.rand(4, 1, 8, 8)
+    for orbit in (Orbit(Rotations(4), disc=True), Orbit(Affine("angle"), turns(), disc=True)):
+        assert logit_invariance(corners, x, orbit).mean == 0
+    assert logit_invariance(corners, x, Rotations(4)).mean > 0.01
+
+
+def test_single_precision_and_bytes():
+    model, x = linear(), torch.randint(256, (3, 1, 6, 6), dtype=torch.uint8)
+    exact = logit_invariance(model, x, Rotations(4))
+    torch.testing.assert_close(exact, logit_invariance(model, x.double() / 255, Rotations(4)))
+    single = logit_invariance(model.float(), x.float() / 255, Orbit(Rotations(4)))
+    assert single.inputs.dtype == single.interval.dtype == torch.float32
+    torch.testing.assert_close(single.inputs.double(), exact.inputs, rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("model", {"model": 3}),
+        ("model", {"model": lambda x: x}),
+        ("x", {"x": torch.rand(6, 6)}),
+        ("orbit", {"orbit": Affine("angle")}),
+        ("y", {"y": torch.tensor([0])}),
+        ("y", {"y": torch.tensor([0, 1, 4])}),
+        ("batch_size", {"batch_size": 0}),
+        ("bootstrap", {"bootstrap": Bootstrap(level=95.0)}),
+    ],
+)
+def test_bad_input_is_named(metric, name, change):
+    good = {"model": linear(), "x": torch.rand(3, 1, 6, 6), "orbit": Rotations(4)}
+    with pytest.raises(ValueError, match=f"^{name}: received"):
+        metric(**good | change)
 
 
 @pytest.mark.parametrize("distance", [0.0, 0.3, 1.0, 4.0])

@@ -1,7 +1,19 @@
 """Pure functions that measure."""
 
-from .calibration import Divergence, ece, ekld, nll
-from .invariance import invariance_bound, prediction_change, shifted_total_variation, total_variation
+from .calibration import Divergence, brier, ece, ekld, nll
+from .invariance import (
+    Controlled,
+    consistency,
+    controlled,
+    distribution_invariance,
+    invariance_bound,
+    logit_invariance,
+    prediction_change,
+    shifted_total_variation,
+    total_variation,
+)
+from .measured import Bootstrap, Measured, measured
+from .orbit import Orbit, there_and_back
 from .orientation import (
     arc_masses,
     binned_total_variation,
@@ -12,25 +24,43 @@ from .orientation import (
     pairwise_gap,
     share_within,
 )
+from .saliency import Saliency, integrated_gradients, saliency_map, saliency_similarity
 from .sharpness import detail, sharpness
+from .spectral import jacobian_norm
 
 __all__ = [
+    "Bootstrap",
+    "Controlled",
     "Divergence",
+    "Measured",
+    "Orbit",
+    "Saliency",
     "arc_masses",
     "binned_total_variation",
+    "brier",
     "central_span",
     "circle_histogram",
+    "consistency",
+    "controlled",
     "detail",
     "distance_to_rotation",
+    "distribution_invariance",
     "ece",
     "ekld",
     "half_range",
+    "integrated_gradients",
     "invariance_bound",
+    "jacobian_norm",
+    "logit_invariance",
+    "measured",
     "nll",
     "pairwise_gap",
     "prediction_change",
+    "saliency_map",
+    "saliency_similarity",
     "share_within",
     "sharpness",
     "shifted_total_variation",
+    "there_and_back",
     "total_variation",
 ]

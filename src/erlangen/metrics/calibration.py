@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..utils.shapes import check_count, check_tensor
 
-__all__ = ["Divergence", "ece", "ekld", "nll"]
+__all__ = ["Divergence", "brier", "ece", "ekld", "kl", "nll"]
 
 
 class Divergence(NamedTuple):
@@ -32,6 +32,22 @@ def nll(log_probs: Tensor, y: Tensor) -> Tensor:
         log_probs: `(B, K)`; y: `(B,)`; result: `()`.
     """
     return F.nll_loss(*_predictions(log_probs, y))
+
+
+def brier(log_probs: Tensor, y: Tensor) -> Tensor:
+    r"""The mean of $\sum_k (p(k \mid x) - [k = y])^2$: 0 for a sure and right prediction, 2 for a sure and wrong one.
+
+    This is Brier's own score, over all classes; some libraries halve it, or divide it by the number of classes.
+
+    Shape:
+        log_probs: `(B, K)`; y: `(B,)`; result: `()`.
+
+    References:
+        | G. Brier. Verification of forecasts expressed in terms of probability (1950).
+    """
+    log_probs, y = _predictions(log_probs, y)
+    truth = F.one_hot(y, log_probs.shape[1]).to(log_probs.dtype)
+    return (log_probs.exp() - truth).square().sum(-1).mean()
 
 
 def ece(log_probs: Tensor, y: Tensor, bins: int = 15) -> Tensor:
@@ -76,14 +92,18 @@ def ekld(log_probs: Tensor, moved_log_probs: Tensor, y: Tensor) -> Divergence:
     count = torch.bincount(y, minlength=classes).to(log_probs.dtype)
 
     def of_classes(log_p: Tensor, log_q: Tensor) -> Tensor:
-        each = _kl(log_p, log_q).mean(0)
+        each = kl(log_p, log_q).mean(0)
         return torch.zeros_like(count).scatter_add(0, y, each) / count
 
     return Divergence(of_classes(log_probs, moved_log_probs), of_classes(moved_log_probs, log_probs))
 
 
-def _kl(log_p: Tensor, log_q: Tensor) -> Tensor:
-    """Over the last dimension; what has no probability adds nothing."""
+def kl(log_p: Tensor, log_q: Tensor) -> Tensor:
+    r"""$\mathrm{KL}[p \,\|\, q]$ over the last dimension; what has no probability adds nothing.
+
+    Shape:
+        log_p, log_q: normalised log-probabilities, `(..., K)`; result: `(...)`.
+    """
     p = log_p.exp()
     return torch.where(p > 0, p * (log_p - log_q), 0.0).sum(-1)
 

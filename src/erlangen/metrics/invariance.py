@@ -3,14 +3,159 @@ r"""How much a prediction changes when its input is transformed, and a bound on 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from ..distributions import Density
+from ..transforms import FiniteGroup
 from ..utils.shapes import check_count, check_tensor
+from .calibration import kl
+from .measured import BOOTSTRAP, Bootstrap, Measured, measured
+from .orbit import Orbit, as_orbit, there_and_back
+from .outputs import Model, check_data, classify, classify_copies, measuring
 
-__all__ = ["invariance_bound", "prediction_change", "shifted_total_variation", "total_variation"]
+__all__ = [
+    "Controlled",
+    "consistency",
+    "controlled",
+    "distribution_invariance",
+    "invariance_bound",
+    "logit_invariance",
+    "prediction_change",
+    "shifted_total_variation",
+    "total_variation",
+]
+
+Comparison = Callable[[Tensor, Tensor], Tensor]
+
+
+class Controlled(NamedTuple):
+    """A measurement beside its null control.
+
+    Attributes:
+        measured: under the orbit.
+        null: under `there_and_back` of it, which is what resampling alone causes.
+    """
+
+    measured: Measured
+    null: Measured
+
+
+def logit_invariance(
+    model: Model,
+    x: Tensor,
+    orbit: Orbit | FiniteGroup,
+    *,
+    y: Tensor | None = None,
+    batch_size: int = 256,
+    bootstrap: Bootstrap = BOOTSTRAP,
+) -> Measured:
+    r"""How far logits move, $LI_f = \frac12 \lVert f(x) - f(gx) \rVert_2^2$ (Moskalev et al., equation 2).
+
+    The paper writes sums over inputs and elements of the group; this is the mean over both, without the identity, for
+    which the error is zero.
+
+    Args:
+        model: any callable from inputs to logits `(B, K)`; a module is in evaluation mode while it is measured.
+        x: inputs, before normalisation, which belongs into the model.
+        orbit: which copies they are compared with; a finite group for all its elements but the identity.
+        y: the classes of the inputs, for the mean of each class.
+        batch_size: the greatest number of inputs or copies that the model sees at a time. It changes nothing but
+            memory and time, unless the model itself is random.
+        bootstrap: how the confidence interval is made.
+
+    Shape:
+        x: `(B, C, H, W)` or `(B, C, L)`; y: `(B,)`.
+
+    References:
+        | A. Moskalev et al. On genuine invariance learning without weight-tying (2023).
+    """
+
+    def compare(logits: Tensor, moved: Tensor) -> Tensor:
+        return (moved - logits).square().sum(-1) / 2
+
+    return _compared(compare, model, x, orbit, y, batch_size, bootstrap)
+
+
+def distribution_invariance(
+    model: Model,
+    x: Tensor,
+    orbit: Orbit | FiniteGroup,
+    *,
+    y: Tensor | None = None,
+    batch_size: int = 256,
+    bootstrap: Bootstrap = BOOTSTRAP,
+) -> Measured:
+    r"""How far predictions move, $DI_f = D_{KL}(u_x \,\|\, q_{gx})$ (Moskalev et al., equation 1).
+
+    $u_x$ and $q_{gx}$ are the softmax of the logits of input and copy. Means take the place of the paper's sums;
+    arguments and shapes are those of `logit_invariance`.
+    """
+
+    def compare(logits: Tensor, moved: Tensor) -> Tensor:
+        return kl(logits.log_softmax(-1), moved.log_softmax(-1))
+
+    return _compared(compare, model, x, orbit, y, batch_size, bootstrap)
+
+
+def consistency(
+    model: Model,
+    x: Tensor,
+    orbit: Orbit | FiniteGroup,
+    *,
+    y: Tensor | None = None,
+    batch_size: int = 256,
+    bootstrap: Bootstrap = BOOTSTRAP,
+) -> Measured:
+    r"""How often the decision stays, $[\arg\max_k f_k(x) = \arg\max_k f_k(gx)]$, right or wrong.
+
+    Arguments and shapes are those of `logit_invariance`.
+    """
+
+    def compare(logits: Tensor, moved: Tensor) -> Tensor:
+        return (logits.argmax(-1) == moved.argmax(-1)).to(logits.dtype)
+
+    return _compared(compare, model, x, orbit, y, batch_size, bootstrap)
+
+
+def controlled(
+    metric: Callable[..., Measured], model: Model, x: Tensor, orbit: Orbit | FiniteGroup, **kwargs: Any
+) -> Controlled:
+    """A metric, and beside it what resampling alone makes of it.
+
+    Args:
+        metric: such as `logit_invariance` or `saliency_similarity`.
+        model: what is measured.
+        x: inputs.
+        orbit: of an invertible transform.
+        **kwargs: of the metric.
+    """
+    return Controlled(metric(model, x, orbit, **kwargs), metric(model, x, there_and_back(orbit), **kwargs))
+
+
+@torch.no_grad()
+def _compared(
+    compare: Comparison,
+    model: Model,
+    x: Tensor,
+    orbit: Orbit | FiniteGroup,
+    y: Tensor | None,
+    batch_size: int,
+    bootstrap: Bootstrap,
+) -> Measured:
+    """The mean over the copies of an input of `compare`, which makes `(S, B)` of `(B, K)` and `(S, B, K)`."""
+    orbit, y = as_orbit(orbit), check_data(x, y)
+    found, classes = [], 1
+    with measuring(orbit.seed, model, orbit.law):
+        for _, inputs, elements in orbit.batches(x, batch_size):
+            logits = classify(model, inputs)
+            classes = logits.shape[1]
+            parts = [compare(logits, classify_copies(model, orbit.act(g, inputs))) for g in elements]
+            found.append(torch.cat(parts).mean(0))
+    return measured(torch.cat(found), y, classes=classes, bootstrap=bootstrap)
 
 
 def prediction_change(log_probs: Tensor, moved_log_probs: Tensor) -> Tensor:

@@ -1,0 +1,98 @@
+r"""What a measurement says: a mean over inputs, how sure it is, and where it comes from."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..utils.seeds import generator
+from ..utils.shapes import check_count, check_tensor
+from .outputs import check_labels
+
+__all__ = ["BOOTSTRAP", "Bootstrap", "Measured", "class_means", "measured"]
+
+LARGEST = 2**22  # random numbers of the bootstrap in memory at a time
+
+
+class Bootstrap(NamedTuple):
+    """How a confidence interval is made.
+
+    Attributes:
+        level: how often it should hold the true mean.
+        resamples: how many times the inputs are drawn again.
+        seed: of these draws.
+    """
+
+    level: float = 0.95
+    resamples: int = 1000
+    seed: int = 0
+
+
+BOOTSTRAP = Bootstrap()
+
+
+class Measured(NamedTuple):
+    """A metric over a set of inputs.
+
+    Attributes:
+        mean: over inputs, `()`.
+        interval: a confidence interval of the mean, by bootstrap over inputs, `(2,)`; of a single input, a point.
+        classes: the mean over the inputs of each class, `(K,)`, NaN for a class without inputs; None without labels.
+        inputs: the value of each input, `(B,)`.
+    """
+
+    mean: Tensor
+    interval: Tensor
+    classes: Tensor | None
+    inputs: Tensor
+
+
+def measured(
+    inputs: Tensor, y: Tensor | None = None, *, classes: int = 1, bootstrap: Bootstrap = BOOTSTRAP
+) -> Measured:
+    """The mean of values with its interval, and the means of classes.
+
+    Args:
+        inputs: one value per input.
+        y: the classes of the inputs.
+        classes: how many classes there are, K.
+        bootstrap: how the interval is made.
+
+    Shape:
+        inputs: `(B,)`; y: `(B,)`.
+
+    Example:
+        >>> measured(torch.tensor([1.0, 3.0, 5.0]), torch.tensor([0, 0, 2]), classes=3).classes
+        tensor([2., nan, 5.])
+    """
+    ok = isinstance(inputs, Tensor) and inputs.ndim == 1 and len(inputs) > 0 and inputs.is_floating_point()
+    check_tensor("inputs", inputs, "floating-point values (B,), at least one", ok)
+    of_classes = None if y is None else class_means(inputs, y, classes)
+    return Measured(inputs.mean(), _interval(inputs, bootstrap), of_classes, inputs)
+
+
+def class_means(inputs: Tensor, y: Tensor, classes: int) -> Tensor:
+    """The mean of each class; NaN for one without inputs.
+
+    Shape:
+        inputs: `(B,)`; y: `(B,)`; result: `(classes,)`.
+    """
+    y = check_labels("y", y, len(inputs), check_count("classes", classes)).to(inputs.device)
+    # One by one: sums that are scattered on a GPU differ from run to run.
+    return torch.stack([inputs[y == k].mean() for k in range(classes)])
+
+
+def _interval(inputs: Tensor, bootstrap: Bootstrap) -> Tensor:
+    """The percentiles of means over inputs drawn with replacement, `(2,)`; the same numbers on every device."""
+    level, resamples, seed = bootstrap
+    if not isinstance(level, float) or not 0 < level < 1:
+        raise ValueError(f"bootstrap: received the level {level!r}; accepted is a number between 0 and 1")
+    source, n = generator(seed), len(inputs)
+    rows = max(1, LARGEST // n)
+    left = [rows] * (check_count("bootstrap.resamples", resamples) // rows) + [resamples % rows]
+    values = inputs.detach().cpu()
+    means = [values[torch.randint(n, (k, n), generator=source)].mean(1) for k in left if k]
+    ends = torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=values.dtype)
+    return torch.cat(means).quantile(ends).to(inputs.device)

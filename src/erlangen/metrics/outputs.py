@@ -1,0 +1,88 @@
+"""Calls of a model that is measured: in evaluation mode, from a seed, and with logits as the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from ..utils.seeds import seeded
+from ..utils.shapes import check_tensor, describe
+
+__all__ = ["Model", "check_data", "check_labels", "classify", "classify_copies", "evaluating", "measuring"]
+
+Model: TypeAlias = Callable[[Tensor], Any]
+
+
+@contextmanager
+def evaluating(model: object) -> Iterator[None]:
+    """Evaluation mode inside a block, for a module; each of its parts has its own mode back after it."""
+    if not isinstance(model, nn.Module):
+        yield
+        return
+    modes = {part: part.training for part in model.modules()}
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(modes[model])  # which may do more than set the flag; parts may differ from the whole
+        for part, mode in modes.items():
+            part.training = mode
+
+
+@contextmanager
+def measuring(seed: int, *models: object) -> Iterator[None]:
+    """Evaluation mode for all that are modules, and every global generator seeded, without a trace after the block."""
+    if not callable(models[0]):
+        raise ValueError(f"model: received {describe(models[0])}; accepted is a callable from inputs to logits (B, K)")
+    with ExitStack() as stack:
+        stack.enter_context(seeded(seed))
+        for model in models:
+            stack.enter_context(evaluating(model))
+        yield
+
+
+def classify(model: Model, x: Tensor) -> Tensor:
+    """The logits of inputs, or the log-probabilities of a model that returns an object with `log_probs`.
+
+    Shape:
+        x: `(B, C, H, W)` or `(B, C, L)`; result: `(B, K)`.
+    """
+    output = model(x)
+    logits = getattr(output, "log_probs", output)
+    if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != len(x) or not logits.is_floating_point():
+        raise ValueError(
+            f"model: received the output {describe(output)} for {len(x)} inputs; "
+            f"accepted are floating-point logits ({len(x)}, K), or an object with such log_probs"
+        )
+    return logits
+
+
+def classify_copies(model: Model, moved: Tensor) -> Tensor:
+    """The logits of copies of inputs.
+
+    Shape:
+        moved: `(S, B, C, H, W)` or `(S, B, C, L)`; result: `(S, B, K)`.
+    """
+    return classify(model, moved.flatten(0, 1)).unflatten(0, moved.shape[:2])
+
+
+def check_labels(name: str, y: Tensor, inputs: int, classes: int | None = None) -> Tensor:
+    """Returns the labels of inputs, `(B,)`; a `ValueError` unless they are integers from 0 on, below `classes`."""
+    whole = isinstance(y, Tensor) and not (y.is_floating_point() or y.is_complex() or y.dtype == torch.bool)
+    check_tensor(name, y, f"integer labels ({inputs},)", whole and tuple(y.shape) == (inputs,))
+    low, high = int(y.min()), int(y.max())
+    if low < 0 or (classes is not None and high >= classes):
+        accepted = "labels from 0 on" if classes is None else f"labels from 0 to {classes - 1}"
+        raise ValueError(f"{name}: received labels from {low} to {high}; accepted are {accepted}")
+    return y.long()
+
+
+def check_data(x: Tensor, y: Tensor | None) -> Tensor | None:
+    """Checks inputs and their labels, and returns the labels on the device of the inputs."""
+    ok = isinstance(x, Tensor) and x.ndim in (3, 4) and len(x) > 0
+    check_tensor("x", x, "images (B, C, H, W) or series (B, C, L), at least one", ok)
+    return None if y is None else check_labels("y", y, len(x)).to(x.device)
