@@ -34,6 +34,7 @@ METHODS = ("flow", "instaaug", "augerino", "none")  # the longest first
 SHOWN = (-40.0, 40.0)  # degrees from the prototype at which both figures are shown
 APART = (-30.0, 30.0)  # at which two pictures of a class are compared
 STEPS = (0, 1, 2, 3, 5, 10)  # of mean-shift that are shown, and the last
+NEAR = 10.0  # degrees, within which copies have met
 BIN = 10  # degrees, of accuracies
 QUARTER = math.pi / 2
 
@@ -42,7 +43,7 @@ class Scale(NamedTuple):
     """How much is trained and measured; the defaults take less than two minutes on two cores."""
 
     images: int = 6000
-    steps: int = 800
+    steps: int = 1200
     batch: int = 64
     samples: int = 4000
     views: int = 9
@@ -193,19 +194,21 @@ def _answer(run: Run, pool: PosedSet, scale: Scale) -> Answer:
 
 def _alignment(run: Run, pool: PosedSet, scale: Scale) -> Alignment:
     """Copies of one picture, turned over the whole range, moved step by step to where their distribution is centred."""
-    half = 85.0
+    half = 80.0
     chosen = _nearest(pool, 0, [half * (2 * k / (scale.copies - 1) - 1) for k in range(scale.copies)])
     transform = run.model.transform
     x = as_floats(chosen.x, transform.bounds)
     path = mean_shift(x, transform, run.model.conditional, steps=scale.shifts, samples=scale.points).path
     steps = sorted({*(step for step in STEPS if step < len(path)), len(path) - 1})
-    images, gaps = [], []
+    images, angles = [], []
     for step in steps:
         g = path[step]
         turn = torch.atan2(g[:, 0, 1] - g[:, 1, 0], g[:, 0, 0] + g[:, 1, 1])
-        gaps.append(pairwise_gap(_angle(chosen).to(turn) + turn).rad2deg().item())
+        angles.append(_angle(chosen).to(turn) + turn)
         images.append([pixels(image) for image in transform.act(g, x)])
-    return Alignment(steps, images, gaps)
+    apart = torch.remainder(angles[-1][:, None] - angles[-1] + math.pi, 2 * math.pi) - math.pi
+    met = int((apart.abs().rad2deg() <= NEAR).sum(1).max())
+    return Alignment(steps, images, [pairwise_gap(angle).rad2deg().item() for angle in angles], met)
 
 
 def _turned(runs: dict[str, Run], scale: Scale) -> Turned:

@@ -67,11 +67,18 @@ class Answer:
 
 @dataclass(frozen=True)
 class Alignment:
-    """Copies of a picture at several steps of mean-shift, and the median angle between them there, in degrees."""
+    """Copies of a picture at several steps of mean-shift, the median angle between them there, and how many met."""
 
     steps: Sequence[int]
     images: Sequence[Sequence[np.ndarray]]
     gaps: Sequence[float]
+    met: int
+
+    @property
+    def words(self) -> str:
+        """How many of how many."""
+        n = len(self.images[0])
+        return f"all {n}" if self.met == n else f"{self.met} of {n}"
 
 
 @dataclass(frozen=True)
@@ -100,7 +107,13 @@ def demo_picture(found: Demonstration) -> bytes:
         figure = canvas(1160, 1080)
         _words(figure, 0.03, 0.975, TITLE, size=15, weight="bold")
         _answers(figure, found, (0.03, 0.37, 0.94, 0.58))
-        _words(figure, 0.03, 0.338, "Mean-shift: turned copies find the same pose, each by itself", weight="bold")
+        _words(
+            figure,
+            0.03,
+            0.338,
+            f"Mean-shift: {found.alignment.words} turned copies find the same pose, each by itself",
+            weight="bold",
+        )
         _alignment(figure, found.alignment, (0.03, 0.02, 0.5, 0.3))
         _words(figure, 0.59, 0.338, "Accuracy in poses that training never showed", weight="bold")
         _accuracy(figure.add_axes((0.63, 0.07, 0.34, 0.245)), found.turned)
@@ -162,7 +175,8 @@ def _steps(alignment: Alignment) -> Section:
         rows.append((f"{'as they are' if step == 0 else f'step {step}'}: {gap:.1f}° apart (median)", shown))
     text = (
         "Copies of one picture, turned over the whole range, of which the outer ones are turned twice as far as any "
-        "in training. Each is moved to the middle of its own distribution, again and again: they meet."
+        f"in training. Each is moved to the middle of its own distribution, again and again: {alignment.words} meet. "
+        "One that starts next to the other class may go to that class's pose."
     )
     note = "Transformations are composed, and every step warps the original once, so nothing blurs."
     return Section("Mean-shift", text, note, rows=rows, per_line=len(alignment.images[0]))

@@ -141,7 +141,7 @@ def show(rows: Rows) -> Figure:
                 panel.plot(steps, row["curve"], color=colour, label=str(digit))
         panel.set(xlabel="training step", ylabel="half-range, degrees", ylim=(0, 185), yticks=(0, 90, 180))
         panel.set_title(title(*way), fontsize=9)
-        panel.legend(frameon=False, fontsize=8, ncols=5)
+        panel.legend(frameon=False, fontsize=7, ncols=5, handlelength=0.8, columnspacing=0.8, loc="lower center")
     return figure
 
 
