@@ -126,6 +126,7 @@ def _one(method: str, folder: Path, scale: Scale) -> None:
         lr=2e-3,
         device="cpu",
         log_every=20,
+        checkpoint_seconds=15.0,
     )
     train_run(prepare(config, glyphs(scale.images)), folder, resume=(folder / CONFIG).exists(), bar=False)
 
