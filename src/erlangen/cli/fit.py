@@ -74,7 +74,7 @@ class Fit:
     batch_size: int = 128
     """Images to a step."""
 
-    lr: float = 1e-3
+    lr: float = 2e-3
     """Learning rate."""
 
     alpha: Annotated[float | None, left_open("WEIGHT")] = None

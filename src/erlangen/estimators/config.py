@@ -55,7 +55,7 @@ class RunConfig:
     epochs: int | None = None
     burn_in: int | None = None
     batch_size: int = 128
-    lr: float = 1e-3
+    lr: float = 2e-3
     alpha: float | None = None
     entropy: float | None = None
     samples: int = 4

@@ -123,7 +123,6 @@ def _one(method: str, folder: Path, scale: Scale) -> None:
         validation=0.0,
         steps=scale.steps,
         batch_size=scale.batch,
-        lr=2e-3,
         device="cpu",
         log_every=20,
         checkpoint_seconds=15.0,
