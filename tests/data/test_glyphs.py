@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from erlangen.data import figures, glyphs
+from erlangen.data.glyphs import from_prototype, nearest
 from erlangen.transforms import Affine
 
 DOTS = tuple(torch.rand(2, 3, 4, 4, generator=torch.Generator().manual_seed(0)))  # quick where only angles matter
@@ -143,3 +144,15 @@ def test_figures_are_an_argument():
 def test_bad_arguments_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         glyphs(**{"n": 4, **options})
+
+
+def test_the_nearest_glyphs_of_a_class():
+    data = glyphs(400, spread=math.pi / 2, seed=1)
+    found = nearest(data, [0, 1, 1], [0.5, -0.5, 1.0])
+    assert found.y.tolist() == [0, 1, 1]
+    torch.testing.assert_close(from_prototype(found), torch.tensor([0.5, -0.5, 1.0]), rtol=0, atol=0.05)
+    # Of an upside-down class the prototype itself is turned by half a turn.
+    assert (found.angle[1:].abs() > math.pi / 2).all()
+    third = from_prototype(glyphs(24, spread=0.0, modes=3, figures=DOTS), modes=3)  # a multiple of a third of a turn
+    assert (1.5 * third).sin().abs().max() < 1e-6
+    assert third.abs().max() > 2

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from erlangen.papers import experiments, find
 from erlangen.papers.draw import png
-from erlangen.papers.results import redraw
+from erlangen.papers.results import redraw, section
 from erlangen.papers.store import read, record, write
 
 ALL = experiments()
@@ -143,11 +143,12 @@ def test_sets_and_their_outlines_agree():
 
 
 def test_two_inputs_are_as_far_apart_as_asked():
-    from erlangen.papers.ltt.data import glyph_set, relative, two_inputs
+    from erlangen.data.glyphs import from_prototype
+    from erlangen.papers.ltt.data import glyph_set, two_inputs
 
     below, above = two_inputs(glyph_set("glyphs-90", 2000, 5), torch.pi / 3)
     assert below.y.tolist() == above.y.tolist() == [0, 1, 2, 3]
-    apart = torch.remainder(relative(above) - relative(below), 2 * torch.pi)
+    apart = torch.remainder(from_prototype(above) - from_prototype(below), 2 * torch.pi)
     assert torch.allclose(apart.rad2deg(), torch.tensor(60.0), atol=2)
 
 
@@ -172,3 +173,16 @@ def test_coverage_of_what_is_uniform_on_a_square():
     small = coverage(0.2 * (2 * torch.rand(50_000, 3, 2) - 1))
     assert small[0][2] == 1
     assert small[1][0].item() == pytest.approx((0.2 / 0.85) ** 2, abs=0.02)
+
+
+def test_the_page_says_which_settings_were_others(cache, tmp_path):
+    torch.set_default_dtype(torch.float32)
+    experiment = ALL["ltt/figure2"]
+    for seed, batch in ((0, experiment.full.training.batch), (1, 7)):
+        training = dataclasses.replace(experiment.full.training, batch=batch)
+        config = dataclasses.replace(experiment.full, training=training, seed=seed)
+        row = {"method": "flow", "dataset": "none", "seed": seed, "scale": 1.0}
+        results = write(experiment, tmp_path, record(config, [row], device="cpu", seconds=1.0))
+    assert results.is_file()
+    text = section(experiment, read(experiment, tmp_path), "image.png")
+    assert text.rstrip().endswith("Settings other than now: training.batch 7 (1 runs).")

@@ -17,13 +17,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..distributions.circle import wrap
 from ..transforms import Affine, warp
 from ..utils.seeds import generator
 from ..utils.shapes import check_count, describe
 from .drawing import Layer, circle, ellipse, gradient, paint, polygon, rgb, segment, union
 from .sets import PosedSet
 
-__all__ = ["figures", "glyphs"]
+__all__ = ["figures", "from_prototype", "glyphs", "nearest"]
 
 FINE = 256  # pixels along a side of the figures as they are drawn
 CHUNK = 1024  # samples turned at once, to bound memory
@@ -193,3 +194,14 @@ def glyphs(
     names = NAMES if figures is None else ("first", "second")
     classes = tuple(f"{name}{flip}" for name in names for flip in ("", ", upside down"))
     return PosedSet(x, y, classes, "glyphs", angle.to(torch.get_default_dtype()))
+
+
+def from_prototype(data: PosedSet, modes: int = 1) -> Tensor:
+    """The angle of each glyph from the prototype of its class, in [-π, π), `(N,)`; every other class is upside down."""
+    return wrap(data.angle - (data.y % 2) * (math.pi / modes))
+
+
+def nearest(data: PosedSet, labels: Sequence[int], angles: Sequence[float]) -> PosedSet:
+    """For each pair of a class and an angle from its prototype, in radians, the glyph that is nearest to it."""
+    far = (from_prototype(data) - torch.tensor(angles).to(data.angle)[:, None]).abs()
+    return data.subset(far.where(data.y == torch.tensor(labels)[:, None], math.inf).argmin(1))

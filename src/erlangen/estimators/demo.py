@@ -17,7 +17,9 @@ from torch import Tensor
 
 from ..align import mean_shift
 from ..data import PosedSet, glyphs
-from ..metrics import binned_total_variation, central_span, circle_histogram, pairwise_gap, share_within
+from ..data.glyphs import from_prototype, nearest
+from ..distributions.circle import wrap
+from ..metrics import binned_total_variation, central_span, circle_histogram, pairwise_gap, rotation_angle, share_within
 from ..report.canvas import pixels
 from ..report.demo import Alignment, Answer, Demonstration, Input, Turned, demo_page, demo_picture
 from ..utils.io import read_jsonl, write_bytes
@@ -142,15 +144,9 @@ def _look(folder: Path, scale: Scale, tell: Progress) -> Demonstration:
     return Demonstration(inputs, answers, alignment, turned, folder.as_posix())
 
 
-def _angle(data: PosedSet) -> Tensor:
-    """From the prototype of the class, which is upside down for every other class."""
-    return torch.remainder(data.angle - (data.y % 2) * math.pi + math.pi, 2 * math.pi) - math.pi
-
-
-def _nearest(pool: PosedSet, label: int, degrees: Sequence[float]) -> PosedSet:
-    """Of a class the pictures whose angles are nearest to these."""
-    far = (_angle(pool).rad2deg() - torch.tensor(degrees)[:, None]).abs()
-    return pool.subset(far.where(pool.y == label, math.inf).argmin(1))
+def _at(pool: PosedSet, label: int, degrees: Sequence[float]) -> PosedSet:
+    """Glyphs of a class at these angles from its prototype, or nearly."""
+    return nearest(pool, [label] * len(degrees), [math.radians(angle) for angle in degrees])
 
 
 @torch.no_grad()
@@ -158,7 +154,7 @@ def _orientations(run: Run, data: PosedSet, samples: int) -> Tensor:
     """The angles of transformed pictures from the prototype, `(S, B)`."""
     x = as_floats(data.x, run.model.transform.bounds)
     v = run.model.conditional(x).sample((samples,), generator(run.config.seed))
-    return v[..., run.model.transform.names.index("angle")] + _angle(data)
+    return v[..., run.model.transform.names.index("angle")] + from_prototype(data)
 
 
 @torch.no_grad()
@@ -166,11 +162,11 @@ def _inputs(run: Run, pool: PosedSet, scale: Scale) -> list[Input]:
     """Both figures, turned either way, with views that the flow draws."""
     found: list[Input] = []
     for label in (0, 2):
-        chosen = _nearest(pool, label, SHOWN)
+        chosen = _at(pool, label, SHOWN)
         x = as_floats(chosen.x, run.model.transform.bounds)
         v = run.model.conditional(x).sample((scale.views,), generator(run.config.seed))
         views = run.model.transform(x, v)
-        for k, degrees in enumerate(_angle(chosen).rad2deg().tolist()):
+        for k, degrees in enumerate(from_prototype(chosen).rad2deg().tolist()):
             images = [pixels(view) for view in views[:, k]]
             found.append(Input(pixels(x[k]), run.classes[label], degrees, images))
     return found
@@ -178,10 +174,10 @@ def _inputs(run: Run, pool: PosedSet, scale: Scale) -> list[Input]:
 
 def _answer(run: Run, pool: PosedSet, scale: Scale) -> Answer:
     """What a method has learned: for the pictures that are shown, and in numbers over many."""
-    shown = [_orientations(run, _nearest(pool, label, SHOWN), scale.samples) for label in (0, 2)]
+    shown = [_orientations(run, _at(pool, label, SHOWN), scale.samples) for label in (0, 2)]
     many = glyphs(200, seed=2)
     every = _orientations(run, many, scale.samples // 4)
-    apart = [_orientations(run, _nearest(pool, label, APART), scale.samples) for label in range(4)]
+    apart = [_orientations(run, _at(pool, label, APART), scale.samples) for label in range(4)]
     variation = torch.stack([binned_total_variation(pair[:, 0], pair[:, 1]) for pair in apart])
     return Answer(
         run.config.method,
@@ -195,7 +191,7 @@ def _answer(run: Run, pool: PosedSet, scale: Scale) -> Answer:
 def _alignment(run: Run, pool: PosedSet, scale: Scale) -> Alignment:
     """Copies of one picture, turned over the whole range, moved step by step to where their distribution is centred."""
     half = 80.0
-    chosen = _nearest(pool, 0, [half * (2 * k / (scale.copies - 1) - 1) for k in range(scale.copies)])
+    chosen = _at(pool, 0, [half * (2 * k / (scale.copies - 1) - 1) for k in range(scale.copies)])
     transform = run.model.transform
     x = as_floats(chosen.x, transform.bounds)
     path = mean_shift(x, transform, run.model.conditional, steps=scale.shifts, samples=scale.points).path
@@ -203,10 +199,9 @@ def _alignment(run: Run, pool: PosedSet, scale: Scale) -> Alignment:
     images, angles = [], []
     for step in steps:
         g = path[step]
-        turn = torch.atan2(g[:, 0, 1] - g[:, 1, 0], g[:, 0, 0] + g[:, 1, 1])
-        angles.append(_angle(chosen).to(turn) + turn)
+        angles.append(from_prototype(chosen) + rotation_angle(g))
         images.append([pixels(image) for image in transform.act(g, x)])
-    apart = torch.remainder(angles[-1][:, None] - angles[-1] + math.pi, 2 * math.pi) - math.pi
+    apart = wrap(angles[-1][:, None] - angles[-1])
     met = int((apart.abs().rad2deg() <= NEAR).sum(1).max())
     return Alignment(steps, images, [pairwise_gap(angle).rad2deg().item() for angle in angles], met)
 
@@ -221,7 +216,7 @@ def _turned(runs: dict[str, Run], scale: Scale) -> Turned:
         "plain, after mean-shift": runs["none"].predict(moved),
         "averaged": flow.predict(x),
     }
-    cell = ((_angle(data).rad2deg() + 90) // BIN).long().clamp(0, 180 // BIN - 1)
+    cell = ((from_prototype(data).rad2deg() + 90) // BIN).long().clamp(0, 180 // BIN - 1)
     count = torch.bincount(cell, minlength=180 // BIN)
     right = {name: torch.bincount(cell, (y == data.y).double(), 180 // BIN) / count for name, y in ways.items()}
     middle = np.arange(-90 + BIN / 2, 90, BIN)

@@ -22,6 +22,7 @@ from .orientation import (
     distance_to_rotation,
     half_range,
     pairwise_gap,
+    rotation_angle,
     share_within,
 )
 from .saliency import Saliency, integrated_gradients, saliency_map, saliency_similarity
@@ -56,6 +57,7 @@ __all__ = [
     "nll",
     "pairwise_gap",
     "prediction_change",
+    "rotation_angle",
     "saliency_map",
     "saliency_similarity",
     "share_within",

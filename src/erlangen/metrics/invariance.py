@@ -21,8 +21,10 @@ __all__ = [
     "Controlled",
     "consistency",
     "controlled",
+    "distribution_error",
     "distribution_invariance",
     "invariance_bound",
+    "logit_error",
     "logit_invariance",
     "prediction_change",
     "shifted_total_variation",
@@ -42,6 +44,24 @@ class Controlled(NamedTuple):
 
     measured: Measured
     null: Measured
+
+
+def logit_error(logits: Tensor, moved: Tensor) -> Tensor:
+    r"""$\frac12 \lVert f(x) - f(gx) \rVert_2^2$ (a term of Moskalev et al., equation 2).
+
+    Shape:
+        logits: f(x), `(B, K)`; moved: f(gx), `(S, B, K)`; result: `(S, B)`.
+    """
+    return (logits - moved).square().sum(-1) / 2
+
+
+def distribution_error(logits: Tensor, moved: Tensor) -> Tensor:
+    r"""$D_{KL}(u_x \parallel q_{gx})$ of the softmax of logits (a term of Moskalev et al., equation 1).
+
+    Shape:
+        logits: f(x), `(B, K)`; moved: f(gx), `(S, B, K)`; result: `(S, B)`.
+    """
+    return kl(logits.log_softmax(-1), moved.log_softmax(-1))
 
 
 def logit_invariance(
@@ -73,11 +93,7 @@ def logit_invariance(
     References:
         | A. Moskalev et al. On genuine invariance learning without weight-tying (2023).
     """
-
-    def compare(logits: Tensor, moved: Tensor) -> Tensor:
-        return (moved - logits).square().sum(-1) / 2
-
-    return _compared(compare, model, x, orbit, y, batch_size, bootstrap)
+    return _compared(logit_error, model, x, orbit, y, batch_size, bootstrap)
 
 
 def distribution_invariance(
@@ -94,11 +110,7 @@ def distribution_invariance(
     $u_x$ and $q_{gx}$ are the softmax of the logits of input and copy. Means take the place of the paper's sums;
     arguments and shapes are those of `logit_invariance`.
     """
-
-    def compare(logits: Tensor, moved: Tensor) -> Tensor:
-        return kl(logits.log_softmax(-1), moved.log_softmax(-1))
-
-    return _compared(compare, model, x, orbit, y, batch_size, bootstrap)
+    return _compared(distribution_error, model, x, orbit, y, batch_size, bootstrap)
 
 
 def consistency(

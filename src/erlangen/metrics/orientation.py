@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from ..distributions.circle import wrap
 from ..utils.shapes import check_count, check_tensor
 
 __all__ = [
@@ -17,13 +18,9 @@ __all__ = [
     "distance_to_rotation",
     "half_range",
     "pairwise_gap",
+    "rotation_angle",
     "share_within",
 ]
-
-
-def _wrap(angle: Tensor) -> Tensor:
-    """The same angle in [-π, π)."""
-    return torch.remainder(angle + math.pi, 2 * math.pi) - math.pi
 
 
 def _samples(angle: Tensor) -> Tensor:
@@ -36,7 +33,7 @@ def share_within(angle: Tensor, half_width: float) -> Tensor:
     Shape:
         angle: in radians, `(S, ...)`; result: `(...)`.
     """
-    angle = _wrap(_samples(angle))
+    angle = wrap(_samples(angle))
     return (angle.abs() <= half_width).to(angle.dtype).mean(0)
 
 
@@ -46,7 +43,7 @@ def central_span(angle: Tensor, share: float = 0.98) -> Tensor:
     Shape:
         angle: in radians, `(S, ...)`; result: the length in radians, `(...)`.
     """
-    angle = _wrap(_samples(angle)).sort(0).values
+    angle = wrap(_samples(angle)).sort(0).values
     low, high = (round(end * (len(angle) - 1)) for end in ((1 - share) / 2, (1 + share) / 2))
     return angle[high] - angle[low]
 
@@ -61,7 +58,7 @@ def half_range(angle: Tensor, share: float = 0.98) -> Tensor:
         >>> round(math.degrees(half_range(torch.linspace(-0.5, 0.5, 1001) + 3)), 1)
         28.1
     """
-    angle = _wrap(_samples(angle)).sort(0).values
+    angle = wrap(_samples(angle)).sort(0).values
     many = math.ceil(share * len(angle) - 1e-9)
     around = torch.cat((angle, angle + 2 * math.pi))
     return (around[many - 1 : many - 1 + len(angle)] - around[: len(angle)]).amin(0) / 2
@@ -73,7 +70,7 @@ def circle_histogram(angle: Tensor, bins: int = 36) -> Tensor:
     Shape:
         angle: in radians, `(S, ...)`; result: `(bins, ...)`.
     """
-    place = (_wrap(_samples(angle)) + math.pi) * (check_count("bins", bins) / (2 * math.pi))
+    place = (wrap(_samples(angle)) + math.pi) * (check_count("bins", bins) / (2 * math.pi))
     place = place.long().clamp(0, bins - 1)
     counts = torch.zeros(bins, *angle.shape[1:], dtype=angle.dtype, device=angle.device)
     return counts.scatter_add(0, place, torch.ones_like(angle)) / len(angle)
@@ -100,6 +97,23 @@ def arc_masses(angle: Tensor, arcs: int, half_width: float) -> Tensor:
     return torch.stack([share_within(angle - centre, half_width) for centre in centres])
 
 
+def rotation_angle(matrix: Tensor) -> Tensor:
+    r"""The angle of the nearest rotation, counter-clockwise as displayed, in $(-\pi, \pi]$.
+
+    Shape:
+        matrix: `(..., 2, 2)`, or `(..., 3, 3)` of which the upper left counts; result: `(...)`.
+
+    Example:
+        >>> from erlangen.transforms import Affine
+        >>> round(rotation_angle(Affine("angle", "scale").element(torch.tensor([[0.5, 0.2]]))).item(), 6)
+        0.5
+    """
+    accepted = "matrices (..., 2, 2) or (..., 3, 3)"
+    check_tensor("matrix", matrix, accepted, matrix.ndim >= 2 and matrix.shape[-2:] in {(2, 2), (3, 3)})
+    (a, b), (c, d) = (row.unbind(-1) for row in matrix[..., :2, :2].unbind(-2))
+    return torch.atan2(b - c, a + d)
+
+
 def distance_to_rotation(matrix: Tensor) -> Tensor:
     r"""$\min_R \lVert A - R \rVert_F / \lVert A \rVert_F$ over rotations of the plane.
 
@@ -109,10 +123,8 @@ def distance_to_rotation(matrix: Tensor) -> Tensor:
     Shape:
         matrix: `(..., 2, 2)`, or `(..., 3, 3)` of which the upper left counts; result: `(...)`.
     """
-    accepted = "matrices (..., 2, 2) or (..., 3, 3)"
-    check_tensor("matrix", matrix, accepted, matrix.ndim >= 2 and matrix.shape[-2:] in {(2, 2), (3, 3)})
+    angle = rotation_angle(matrix)
     (a, b), (c, d) = (row.unbind(-1) for row in matrix[..., :2, :2].unbind(-2))
-    angle = torch.atan2(b - c, a + d)
     cos, sin = angle.cos(), angle.sin()
     error = (a - cos) ** 2 + (d - cos) ** 2 + (b - sin) ** 2 + (c + sin) ** 2
     return error.sqrt() / (a**2 + b**2 + c**2 + d**2).sqrt()
@@ -126,4 +138,4 @@ def pairwise_gap(angle: Tensor) -> Tensor:
     """
     check_tensor("angle", angle, "at least two angles (N,)", angle.ndim == 1 and len(angle) > 1)
     i, j = torch.triu_indices(len(angle), len(angle), 1, device=angle.device)
-    return _wrap(angle[i] - angle[j]).abs().median()
+    return wrap(angle[i] - angle[j]).abs().median()

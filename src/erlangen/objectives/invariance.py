@@ -20,6 +20,7 @@ from torch.distributions import Distribution
 
 from ..distributions import Conditional, EntropyController, FixedEntropyWeight, Points, quadrature
 from ..distributions.categorical import CategoricalDensity
+from ..metrics.invariance import distribution_error, logit_error
 from ..models import logits_of
 from ..transforms import FiniteGroup, Transform
 from ..transforms.warp import as_signal
@@ -28,25 +29,6 @@ from .base import Objective, accuracy, groups_of, labelled, over_processes
 from .learning_to_transform import EntropyWeight, entropy_price
 
 __all__ = ["REGULARISERS", "InvarianceController", "InvarianceRegularised"]
-
-
-def distribution_error(logits: Tensor, moved: Tensor) -> Tensor:
-    r"""$D_{KL}(u_x \parallel q_{gx})$ of the softmax of logits (a term of equation 1).
-
-    Shape:
-        logits: f(x), `(B, K)`; moved: f(gx), `(S, B, K)`; result: `(S, B)`.
-    """
-    log_u, log_q = logits.log_softmax(-1), moved.log_softmax(-1)
-    return (log_u.exp() * (log_u - log_q)).sum(-1)
-
-
-def logit_error(logits: Tensor, moved: Tensor) -> Tensor:
-    r"""$\frac12 \lVert f(x) - f(gx) \rVert_2^2$ (a term of equation 2).
-
-    Shape:
-        logits: f(x), `(B, K)`; moved: f(gx), `(S, B, K)`; result: `(S, B)`.
-    """
-    return (logits - moved).square().sum(-1) / 2
 
 
 def normalised_logit_error(logits: Tensor, moved: Tensor) -> Tensor:

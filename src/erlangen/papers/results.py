@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import importlib
 import statistics
+from collections import Counter
 from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
-from ..utils.io import write_bytes
+from ..utils.io import plain, write_bytes
 from .base import Claim, Experiment, Rows, experiments
 from .draw import png
 from .store import Results, path_of, read
 
 __all__ = ["redraw", "section"]
 
+SET_BY_HAND = {"seed", "device", "methods"}  # what a run is told
 LEAD = """# Results
 
 Numbers that the papers print or imply, and ours. `erlangen reproduce <experiment>` computes rows, `erlangen reproduce
@@ -80,4 +83,22 @@ def _origin(experiment: Experiment, stored: Results) -> str:
     scale = f"{scales[0]:.0%}" if len(set(scales)) == 1 else f"{scales[0]:.0%} to {scales[-1]:.0%}"
     file = path_of(experiment, Path("results")).as_posix()
     day = max(a["time"] for a in about)[:10]
-    return f"{len(about)} runs, {seconds:.0f} s on {names}, {day}, commit {commits}; scale {scale}; rows: `{file}`."
+    line = f"{len(about)} runs, {seconds:.0f} s on {names}, {day}, commit {commits}; scale {scale}; rows: `{file}`."
+    return line + _otherwise(experiment, stored)
+
+
+def _otherwise(experiment: Experiment, stored: Results) -> str:
+    """Which settings stored runs had that a run would not have now; settings that came later are left out."""
+    now, had = _leaves(plain(experiment.full)), Counter[str]()
+    for run in stored.runs:
+        was = _leaves(run["config"])
+        had.update(f"{name} {was[name]}" for name in now.keys() & was.keys() - SET_BY_HAND if was[name] != now[name])
+    told = ", ".join(f"{what} ({count} runs)" for what, count in sorted(had.items()))
+    return f" Settings other than now: {told}." if told else ""
+
+
+def _leaves(value: Any, name: str = "") -> dict[str, Any]:
+    """Plain values by their dotted names; lists count as values."""
+    if not isinstance(value, dict):
+        return {name: value}
+    return {k: v for key, part in value.items() for k, v in _leaves(part, f"{name}.{key}" if name else key).items()}

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ...data import DataSet, PosedSet
+from ...data.glyphs import from_prototype
 from ...distributions import Conditional, FixedEntropyWeight, GlobalUniform, MeanFieldUniform, RealNVP
 from ...metrics import half_range
 from ...models import Averaged
@@ -23,7 +24,7 @@ from ...train import Config, Cosine, Optimiser, TensorLoader, fit
 from ...transforms import Affine, AffineMatrix, Transform
 from ...utils.seeds import generator, seeded
 from ..cache import kept
-from .data import digits, glyph_set, relative
+from .data import digits, glyph_set
 
 __all__ = ["Method", "Training", "build", "coordinates", "orientations", "ranges", "trained", "training_set"]
 
@@ -186,7 +187,7 @@ def coordinates(model: Averaged, x: Tensor, samples: int, seed: int = 0) -> Tens
 def orientations(model: Averaged, data: PosedSet, samples: int, modes: int = 1) -> Tensor:
     """The angle of each transformed glyph from the prototype of its class, in radians, `(S, B)`, on the CPU."""
     turn = coordinates(model, data.x, samples)[..., model.transform.names.index("angle")]
-    return turn.cpu() + relative(data, modes).to(turn.dtype)
+    return turn.cpu() + from_prototype(data, modes).to(turn.dtype)
 
 
 def ranges(model: Averaged, data: DataSet, samples: int) -> Tensor:

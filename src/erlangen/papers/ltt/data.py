@@ -11,9 +11,10 @@ from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
 from ...data import DataSet, PosedSet, glyphs, mnist
+from ...data.glyphs import nearest
 from ...utils.seeds import generator
 
-__all__ = ["GLYPHS", "as_bytes", "as_glyphs", "digits", "glyph_set", "relative", "two_inputs"]
+__all__ = ["GLYPHS", "as_bytes", "as_glyphs", "digits", "glyph_set", "two_inputs"]
 
 GLYPHS = {"glyphs-45": (math.pi / 4, 1), "glyphs-90": (math.pi / 2, 1), "glyphs-3-modes": (math.pi / 6, 3)}
 
@@ -26,19 +27,10 @@ def glyph_set(name: str, n: int, seed: int, pair: tuple[str, ...] = ()) -> Posed
     return glyphs(n, spread=spread, modes=modes, seed=seed, figures=pictures)
 
 
-def relative(data: PosedSet, modes: int = 1) -> Tensor:
-    """The angle of each glyph from the prototype of its class, `(N,)`; the upside-down ones' is turned by π/modes."""
-    return data.angle - (data.y % 2) * (math.pi / modes)
-
-
 def two_inputs(data: PosedSet, apart: float) -> list[PosedSet]:
     """Of each class the two glyphs nearest to half of `apart` on either side of the prototype, in that order."""
-    angle = torch.remainder(relative(data) + math.pi, 2 * math.pi) - math.pi
-    sides = []
-    for side in (-apart / 2, apart / 2):
-        far = [(angle - side).abs().where(data.y == c, math.inf) for c in range(len(data.classes))]
-        sides.append(data.subset(torch.stack([distance.argmin() for distance in far])))
-    return sides
+    every = range(len(data.classes))
+    return [nearest(data, every, [side * apart / 2 for _ in every]) for side in (-1, 1)]
 
 
 @lru_cache(maxsize=8)

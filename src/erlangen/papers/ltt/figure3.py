@@ -30,7 +30,7 @@ from .landscape import OUTLINES, SETS, Toy, coverage, sampled
 
 METHODS: tuple[Method, ...] = ("augerino", "instaaug", "flow")
 TOY, TOUCHING = Toy(), Training(data="glyphs-90")
-# Every component is tried at every step: only so are modes found that none of them was near at the start.
+# Every component is tried at every step, whatever its weight, so that none is forgotten before it has found a mode.
 EACH = {"points": "enumerated", "samples": 10, "batch": 32}
 MODES = Training(data="glyphs-3-modes", scatter=1.0, steps=3000, warm=0.3, alpha=0.1, **EACH)
 

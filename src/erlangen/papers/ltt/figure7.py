@@ -21,12 +21,13 @@ from matplotlib.figure import Figure
 
 from ...align import congeal, mean_shift
 from ...data import rotated
-from ...metrics import pairwise_gap, sharpness
+from ...data.glyphs import from_prototype
+from ...metrics import pairwise_gap, rotation_angle, sharpness
 from ...models import Averaged
 from ..base import Claim, Row, Rows, experiment
 from ..draw import first, picture, sheet
 from .common import Training, trained
-from .data import as_bytes, as_glyphs, digits, glyph_set, relative
+from .data import as_bytes, as_glyphs, digits, glyph_set
 
 TRAINING = Training(data="glyphs-45")
 SHOWN = 8  # copies and prototypes that are kept for the figure
@@ -85,8 +86,8 @@ def copies(config: Config, model: Averaged, scale: float) -> list[Row]:
         mine = data.subset(data.y == c)
         x = mine.x.to(bounds) / 255
         moved = mean_shift(x, model.transform, model.conditional, steps=config.steps, samples=config.samples)
-        turn = torch.atan2(moved.g[:, 0, 1] - moved.g[:, 1, 0], moved.g[:, 0, 0] + moved.g[:, 1, 1]).cpu()
-        angle = relative(mine).to(turn)
+        turn = rotation_angle(moved.g).cpu()
+        angle = from_prototype(mine).to(turn)
         row: Row = {"part": "b", "method": "mean-shift", "dataset": "glyphs-90", "class": name, "seed": config.seed}
         row |= {"scale": scale, "gap": pairwise_gap(angle + turn).rad2deg().item()}
         row |= {"gap_before": pairwise_gap(angle).rad2deg().item()}
