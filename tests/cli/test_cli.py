@@ -68,12 +68,12 @@ def test_demo_leaves_a_page_a_picture_and_runs_that_go_on(tmp_path):
 
 
 def test_demo_overwrites_nothing_of_others(tmp_path, capsys):
-    (tmp_path / "flow").mkdir()
-    (tmp_path / "flow" / "mine.txt").write_text("mine")
+    (tmp_path / "none").mkdir()  # the last that it would come to
+    (tmp_path / "none" / "mine.txt").write_text("mine")
     assert cli.main(["demo", "--quick", "--output", str(tmp_path)]) == 2
     assert "which holds other files" in capsys.readouterr().err
-    assert os.listdir(tmp_path) == ["flow"]
-    assert os.listdir(tmp_path / "flow") == ["mine.txt"]
+    assert os.listdir(tmp_path) == ["none"]
+    assert os.listdir(tmp_path / "none") == ["mine.txt"]
 
 
 @pytest.mark.parametrize("command", ["demo", "gallery", "figures"])

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 from erlangen.papers import experiments, find
 from erlangen.papers.draw import png
+from erlangen.papers.ltt.common import Training
 from erlangen.papers.results import redraw, section
 from erlangen.papers.store import read, record, write
 
@@ -186,3 +187,12 @@ def test_the_page_says_which_settings_were_others(cache, tmp_path):
     assert results.is_file()
     text = section(experiment, read(experiment, tmp_path), "image.png")
     assert text.rstrip().endswith("Settings other than now: training.batch 7 (1 runs).")
+
+
+@pytest.mark.parametrize(
+    ("name", "rest"),
+    [("figure2", ("glyphs-90",)), ("figure3", (Training(), "flow")), ("figure5", ()), ("figure7", ())],
+)
+def test_models_are_trained_on_the_pair_that_is_given(name, rest):
+    file = module(f"ltt/{name}")
+    assert file.build(dataclasses.replace(file.FULL, pair=("a.png", "b.png")), *rest).pair == ("a.png", "b.png")
