@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ..utils.shapes import check_count, check_positive, describe
 from .alarm import Alarm
@@ -60,7 +60,7 @@ class Optimiser:
 
     def build(self, parameters: list[nn.Parameter], device: torch.device, graph: bool = False) -> torch.optim.Optimizer:
         """The optimiser of torch; on CUDA in one kernel, and for a graph with a learning rate on the device."""
-        lr = torch.tensor(self.lr, device=device) if graph else self.lr
+        lr = rate_on(device, self.lr) if graph else self.lr
         kind: Any = {"lr": lr, "weight_decay": self.weight_decay, "fused": True if device.type == "cuda" else None}
         if self.name == "sgd":
             return torch.optim.SGD(parameters, momentum=self.momentum, nesterov=self.nesterov, **kind)
@@ -153,6 +153,11 @@ class Config:
     def length(self, per_epoch: int) -> int:
         """The number of steps of the run."""
         return self.steps if self.steps is not None else (self.epochs or 0) * per_epoch
+
+
+def rate_on(device: torch.device, lr: float) -> Tensor:
+    """A learning rate on a device: the kernels of optimisers read it in single precision, whatever they train."""
+    return torch.tensor(lr, dtype=torch.float32, device=device)
 
 
 def _check_choice(name: str, x: object, accepted: tuple[str, ...]) -> None:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ..objectives import Objective
-from .config import Config, Optimiser
+from .config import Config, Optimiser, rate_on
 from .graph import Graphs
 from .noise import GlobalNoise, Share, seed_noise
 
@@ -67,7 +67,7 @@ class Engine:
         self.module, *wrapped = fabric.setup(forward, *optimisers)
         self.optimisers: dict[str, Any] = dict(zip(self.settings, wrapped, strict=True))
         self.graphs = Graphs(self._take) if config.graph else None
-        self.rates = {name: torch.zeros((), device=fabric.device) for name in self.settings}
+        self.rates = {name: rate_on(fabric.device, 0.0) for name in self.settings}
 
     def share(self, batch: Sequence[Tensor]) -> Share:
         """This process's part of a global batch."""
@@ -85,7 +85,7 @@ class Engine:
 
     def _losses(self, batch: Sequence[Tensor]) -> dict[str, Tensor]:
         share, alone = self.share(batch), self.fabric.world_size == 1
-        with nullcontext() if alone or self.compiled else GlobalNoise(share):
+        with _eagerly() if self.compiled else nullcontext() if alone else GlobalNoise(share):
             losses = self.module(batch if alone else share.cut(batch))
         if "loss" not in losses:
             raise ValueError(f"objective: received the losses {sorted(losses)}; accepted is one of them named 'loss'")
@@ -140,6 +140,16 @@ def _settings(objective: Objective, config: Config) -> dict[str, Optimiser]:
     if not groups:
         raise ValueError("objective: received one without parameter groups; accepted is one with something to train")
     return {name: config.groups.get(name, config.optimiser) for name in groups}
+
+
+def _eagerly() -> Any:
+    """Compiled code differentiates in the types of the forward pass, as eager mode does.
+
+    Otherwise autocast reaches into the backward pass of what runs in float32 on purpose: flows and warps.
+    """
+    from torch._functorch import config
+
+    return config.patch(backward_pass_autocast="off")
 
 
 @contextmanager

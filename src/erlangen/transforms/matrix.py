@@ -22,7 +22,7 @@ from numpy.polynomial.legendre import leggauss
 from torch import Tensor
 from torch.autograd import Function
 
-from ..utils.shapes import check_tensor, check_true, describe, eager_on_cpu
+from ..utils.shapes import check_tensor, check_true, describe, eager_on_cpu, vector
 from .special import horner
 
 __all__ = ["affine_exp", "affine_inverse", "affine_log", "compose_matrices", "with_last_row"]
@@ -54,7 +54,7 @@ def affine_inverse(g: Tensor) -> Tensor:
 
 # Gauss–Legendre nodes on [0, 1] and a last one at 1; their weights, 0 for the last; and 1 for the last alone.
 _NODES, _WEIGHTS = (leggauss(12)[0] + 1) / 2, leggauss(12)[1] / 2
-_TABLE = ([*_NODES, 1.0], [*_WEIGHTS, 0.0], [0.0] * len(_NODES) + [1.0])
+_TABLE = ([*_NODES.tolist(), 1.0], [*_WEIGHTS.tolist(), 0.0], [0.0] * len(_NODES) + [1.0])
 LARGE = 64.0  # determinants from which A⁻¹ is used
 _CONSTANTS: dict[tuple[torch.dtype, torch.device], tuple[Tensor, ...]] = {}
 
@@ -62,13 +62,13 @@ _CONSTANTS: dict[tuple[torch.dtype, torch.device], tuple[Tensor, ...]] = {}
 def _constants(like: Tensor) -> tuple[Tensor, ...]:
     """The nodes, their squares, the weights and the last node's mark, `(K + 1,)` each.
 
-    Kept per type and device, since a copy from the host in every call could not be captured in a CUDA graph.
+    Kept per type and device: in eager mode they would be made by forty small kernels in every call.
     """
     key = (like.dtype, like.device)
     if not torch.compiler.is_compiling() and key in _CONSTANTS:
         return _CONSTANTS[key]
     with torch.inference_mode(False):
-        t, w, last = (torch.tensor(a, dtype=like.dtype, device=like.device) for a in _TABLE)
+        t, w, last = (vector(a, like.dtype, like.device) for a in _TABLE)
         made = t, t * t, w, last
     if not torch.compiler.is_compiling():
         _CONSTANTS[key] = made

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..utils.shapes import check_finite, check_same, check_tensor, compute_dtype, describe
+from ..utils.shapes import check_finite, check_same, check_tensor, compute_dtype, describe, vector
 
 __all__ = ["Fill", "Interpolation", "Padding", "check_resampling", "from_pixels", "half_extent", "to_pixels", "warp"]
 
@@ -24,11 +24,6 @@ Fill: TypeAlias = "float | Sequence[float]"
 
 POLE = 3**0.5 - 2.0  # of the cubic B-spline's inverse filter
 MARGIN = 24  # pixels of outside that a spline still feels: |POLE|^24 = 2e-14
-
-
-def _vector(values: Sequence[float], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """A few numbers as a tensor, without a copy from the host, which could not be captured in a CUDA graph."""
-    return torch.stack([torch.full((), v, dtype=dtype, device=device) for v in values])
 
 
 def _check_size(size: Sequence[int], p: Tensor) -> None:
@@ -45,7 +40,7 @@ def half_extent(size: Sequence[int], like: Tensor) -> Tensor:
         size: `(H, W)` or `(L,)`; result: `(2,)` as x, y, or `(1,)`.
     """
     _check_size(size, like)
-    return _vector([n / max(size) for n in reversed(size)], compute_dtype(like), like.device)
+    return vector([n / max(size) for n in reversed(size)], compute_dtype(like), like.device)
 
 
 def to_pixels(p: Tensor, size: Sequence[int]) -> Tensor:
@@ -55,13 +50,13 @@ def to_pixels(p: Tensor, size: Sequence[int]) -> Tensor:
         p: `(..., 2)` or `(..., 1)`; size: `(H, W)` or `(L,)`; result: as p.
     """
     _check_size(size, p)
-    return p * (max(size) / 2) + _vector([(n - 1) / 2 for n in reversed(size)], p.dtype, p.device)
+    return p * (max(size) / 2) + vector([(n - 1) / 2 for n in reversed(size)], p.dtype, p.device)
 
 
 def from_pixels(p: Tensor, size: Sequence[int]) -> Tensor:
     """Pixel indices (column, row) to points; the inverse of `to_pixels`."""
     _check_size(size, p)
-    return (p - _vector([(n - 1) / 2 for n in reversed(size)], p.dtype, p.device)) * (2 / max(size))
+    return (p - vector([(n - 1) / 2 for n in reversed(size)], p.dtype, p.device)) * (2 / max(size))
 
 
 def check_resampling(interpolation: str, padding: str, fill: Fill) -> None:
@@ -175,7 +170,7 @@ def _per_channel(fill: Fill, x: Tensor) -> Tensor | None:
     if not any(values):
         return None
     dtype = compute_dtype(x) if x.is_floating_point() else x.dtype
-    return _vector(values, dtype, x.device).reshape(-1, 1, 1)
+    return vector(values, dtype, x.device).reshape(-1, 1, 1)
 
 
 def _sample(x: Tensor, grid: Tensor, interpolation: str, padding: str) -> Tensor:
@@ -206,7 +201,7 @@ def _sample_spline(x: Tensor, grid: Tensor, padding: str) -> Tensor:
     linear.
     """
     height, width = x.shape[2:]
-    size = _vector([width, height], x.dtype, x.device)
+    size = vector([width, height], x.dtype, x.device)
     position = ((grid + 1) * size - 1) / 2
     margin = 0
     if padding == "zeros":

@@ -1,8 +1,9 @@
-"""Shape, type and device errors: each names the argument, what was received and what is accepted."""
+"""Shapes, types and devices: errors that name the argument, what was received and what is accepted."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from numbers import Integral
 
 import torch
@@ -20,6 +21,7 @@ __all__ = [
     "describe",
     "eager_on_cpu",
     "expands",
+    "vector",
 ]
 
 
@@ -100,3 +102,8 @@ def check_same(name: str, x: Tensor, other: str, y: Tensor) -> None:
 def compute_dtype(x: Tensor) -> torch.dtype:
     """The type in which geometry is computed: float64 stays, every other type becomes float32."""
     return torch.float64 if x.dtype == torch.float64 else torch.float32
+
+
+def vector(values: Sequence[float], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """A few numbers as a tensor, without a copy from the host, which could not be captured in a CUDA graph."""
+    return torch.stack([torch.full((), v, dtype=dtype, device=device) for v in values])
