@@ -7,6 +7,7 @@ from erlangen.distributions import (
     Dirac,
     Gaussian,
     GlobalUniform,
+    Joint,
     MeanFieldUniform,
     Mixture,
     RealNVP,
@@ -43,6 +44,22 @@ COORDINATES = {
     ),
 }
 
+JOINTS = {
+    "box and circle": lambda: Joint(Gaussian(1, CONTEXT, bounds=(-1.0, 2.0)), StudentT(1, CONTEXT, periodic=(True,))),
+    "indices and flow": lambda: Joint(
+        Categorical([[0.0], [1.0]], CONTEXT),
+        RealNVP(3, CONTEXT, layers=4, width=16, components=3, bounds=(-1.0, 2.0), periodic=(True, False, False)),
+    ),
+    "indices and indices": lambda: Joint(
+        Categorical([[0.0], [1.0]], CONTEXT), Categorical([[0.0, 1.0], [0.5, -1.0], [1.0, 2.0]], CONTEXT, hidden=(8,))
+    ),
+    "nested": lambda: Joint(
+        MeanFieldUniform(2, CONTEXT),
+        Joint(Categorical([[0.0], [1.0], [2.0]], CONTEXT), Mixture(2, CONTEXT, components=3)),
+    ),
+    "points": lambda: Joint(Dirac(1, CONTEXT, bounds=(-1.0, 1.0)), Dirac(2, CONTEXT)),
+}
+
 # What a user gets by name: a function that builds it, for each family and kind of coordinates.
 CONDITIONALS = {
     f"{family}, {where}": partial(cls, features, CONTEXT, **kwargs)
@@ -51,4 +68,5 @@ CONDITIONALS = {
 } | {
     "categorical": partial(Categorical, [[0.0, 1.0], [0.5, -1.0], [1.0, 2.0]], CONTEXT),
     "indices": partial(Categorical, [[0.0], [1.0], [2.0], [3.0]], CONTEXT, hidden=(8,)),
+    **{f"joint, {what}": build for what, build in JOINTS.items()},
 }

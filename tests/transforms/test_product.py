@@ -11,6 +11,7 @@ from erlangen.transforms import (
     Affine,
     AffineMatrix,
     Crop,
+    Dihedral,
     FiniteGroup,
     Flips,
     Group,
@@ -19,6 +20,7 @@ from erlangen.transforms import (
     Shifts,
     TimeAffine,
 )
+from erlangen.transforms.discrete import Permutations
 
 
 def test_the_first_factor_acts_first():
@@ -62,6 +64,135 @@ def test_factors_that_resample_otherwise_are_not_merged():
     mixed = Product(Affine("angle", interpolation="nearest"), Affine("angle"))
     v = torch.tensor([[0.6, -0.6]]).repeat(2, 1)
     assert not torch.allclose(mixed(x, v), x, atol=1e-3)
+
+
+def one_by_one(product, x, v, action=lambda f, g, x: f.act(g, x)):
+    for f, part in zip(product.factors, v.split([f.features for f in product.factors], -1), strict=True):
+        x = action(f, f.element(part), x)
+    return x
+
+
+def beside(affine, square):
+    """Flips and turns on either side of an affine factor: each permutes pixels, so the order of steps is exact."""
+    groups = [Flips(), Rotations(2), Dihedral(2)] + ([Rotations(4), Dihedral(4)] if square else [])
+    products = [Product(*pair) for group in groups for pair in ((group, affine), (affine, group))]
+    return [*products, Product(Flips(), groups[-1], affine, Flips())]
+
+
+def indices_and(product, n):
+    """Every row has other elements of the finite factors, and the same coordinates in all that follows."""
+    v = random_coordinates(product, n)
+    for i, support in enumerate(product.supports):
+        if support.is_discrete:
+            v[:, i] = torch.arange(n) % int(product.bounds[1, i] + 1)
+    return v
+
+
+@pytest.fixture
+def no_lookup(monkeypatch):
+    def refuse(*_):
+        raise AssertionError("pixels were looked up")
+
+    monkeypatch.setattr(Permutations, "_permute", refuse)
+
+
+RESAMPLING = [
+    {},
+    {"fill": 0.5},
+    {"padding": "border"},
+    {"padding": "reflection"},
+    {"interpolation": "bicubic"},
+    {"interpolation": "spline", "padding": "border"},
+]
+
+
+@pytest.mark.parametrize("kwargs", RESAMPLING, ids=str)
+@pytest.mark.parametrize("size", [(9, 9), (8, 8), (6, 9)], ids=str)
+def test_flips_and_turns_beside_matrices_are_those_of_pixels(size, kwargs, monkeypatch):
+    x = torch.rand(8, 2, *size)
+    for product in beside(Affine(**kwargs), size[0] == size[1]):
+        v = indices_and(product, len(x))
+        expected = one_by_one(product, x, v)
+        with monkeypatch.context() as patch:
+            patch.setattr(Permutations, "_permute", None)
+            out = product(x, v)
+            single = copy.deepcopy(product).float()(x.float(), v.float())
+        torch.testing.assert_close(out, expected, rtol=0, atol=1e-12)
+        torch.testing.assert_close(single.double(), expected, rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("square", [True, False])
+def test_points_and_masks_follow_flips_and_turns(square, no_lookup):
+    x = torch.randint(9, (8, 1, 9, 9 if square else 6))
+    p = torch.rand(8, 5, 2) - 0.5
+    for product in beside(Affine("angle", "tx", "scale"), square):
+        v = indices_and(product, len(x))
+        g = product.element(v)
+        moved = one_by_one(product, p, v, lambda f, g, p: f.act_points(g, p))
+        torch.testing.assert_close(product.act_points(g, p), moved)
+        # By the affine map that moves three points like the product does.
+        corners = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]).expand(8, 3, 2)
+        origin, right, down = product.act_points(g, corners).unbind(1)
+        rows = torch.stack((right - origin, down - origin, origin), -1)
+        matrix = torch.cat((rows, torch.tensor([[0.0, 0.0, 1.0]]).expand(8, 1, 3)), 1)
+        assert torch.equal(product.act_mask(g, x), Affine().act_mask(matrix, x))
+
+
+def test_gradients_pass_flips_and_turns():
+    product = Product(Dihedral(4), Affine("angle", "tx"), Flips())
+    x, weights = torch.rand(8, 2, 9, 9), torch.randn(8, 2, 9, 9)
+    v = indices_and(product, len(x))
+    grads = []
+    for function in (product, lambda x, v: one_by_one(product, x, v)):
+        inputs = x.clone().requires_grad_(), v.clone().requires_grad_()
+        grads.append(torch.autograd.grad((function(*inputs) * weights).sum(), inputs))
+    torch.testing.assert_close(*grads)
+    assert grads[0][1][:, 1:3].abs().min() > 0
+
+
+def test_the_inverse_undoes_flips_and_turns_beside_matrices(no_lookup):
+    x = torch.zeros(8, 1, 9, 9)
+    x[..., 2:-2, 2:-2] = torch.rand(8, 1, 5, 5)
+    for product in beside(Affine("tx", "ty"), True):
+        v = indices_and(product, len(x))
+        whole = torch.tensor([not s.is_discrete for s in product.supports])
+        v[:, whole] = torch.randint(-2, 3, (8, 2)) * 2 / 9
+        g = product.element(v)
+        there = product.act(g, x)
+        assert not torch.allclose(there, x)
+        torch.testing.assert_close(product.act(product.inverse(g), there), x)
+
+
+def test_what_is_alone_or_bytes_or_cyclic_is_looked_up_as_ever():
+    turns = Product(Rotations(4), Flips())
+    x = torch.rand(2, 3, 8, 8)
+    assert torch.equal(turns(x, torch.tensor([[1.0, 1.0], [1.0, 0.0]]))[0], torch.rot90(x[0], 1, (-2, -1)).flip(-1))
+    for product in (Product(Shifts(4), Affine("angle")), Product(Flips(), Affine("angle", interpolation="nearest"))):
+        v = indices_and(product, 2)
+        levels = (255 * x).byte()
+        torch.testing.assert_close(product(levels, v), one_by_one(product, levels, v))
+    with pytest.raises(ValueError, match="received images of 6 × 8; accepted by rotations of 90° are square"):
+        Product(Rotations(4), Affine("angle"))(x[..., :6, :], torch.zeros(2, 2))
+
+
+def test_turns_that_resample_are_composed_with_what_resamples_alike():
+    x = torch.rand(2, 3, 16, 16)
+    product = Product(Rotations(8), Affine("angle"))
+    back = torch.tensor([[3.0, -3 * torch.pi / 4]]).repeat(2, 1)
+    torch.testing.assert_close(product(x, back), x)
+    other = Product(Rotations(8, padding="border"), Affine("angle"))
+    torch.testing.assert_close(other(x, back), one_by_one(other, x, back))
+    assert not torch.allclose(other(x, back), x, atol=1e-3)
+
+
+def test_series_are_reversed_with_matrices(no_lookup):
+    x, product = torch.rand(2, 3, 16), Product(Flips(), TimeAffine())
+    v = torch.tensor([[1.0, 0.1, 0.3], [0.0, -0.2, 0.1]])
+    flipped = torch.stack((x[0].flip(-1), x[1]))
+    torch.testing.assert_close(product(x, v), TimeAffine()(flipped, v[:, 1:]))
+    p = torch.rand(2, 5, 1)
+    moved = one_by_one(product, p, v, lambda f, g, p: f.act_points(g, p))
+    torch.testing.assert_close(product.act_points(product.element(v), p), moved)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from .categorical import Categorical, crop_table
 from .density import Density, Points, mean_of
 from .entropy import EntropyController, FixedEntropyWeight
 from .gaussian import Dirac, Gaussian
+from .joint import Joint
 from .mixture import Mixture
 from .presets import PRESETS, preset
 from .quadrature import quadrature
@@ -24,6 +25,7 @@ __all__ = [
     "FixedEntropyWeight",
     "Gaussian",
     "GlobalUniform",
+    "Joint",
     "MeanFieldUniform",
     "Mixture",
     "Points",

@@ -2,7 +2,8 @@
 
 A density asks for standard normal numbers, uniform numbers, or a choice between components, and never asks how they
 were made. Each number is marginally what it says, so every estimate made from any of these is unbiased; they differ in
-how the n samples of one input depend on each other.
+how the n samples of one input depend on each other. What a density asks for later is independent of what it, or another
+one with the same noise, asked for before: of several choices all combinations occur.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ class Noise:
     ) -> None:
         self.samples, self.batch = samples, batch
         self.like, self.generator = like, generator
+        self._again = False  # whether there was a choice before
 
     def _draw(self, shape: tuple[int, ...], *, normal: bool) -> Tensor:
         draw = torch.randn if normal else torch.rand
@@ -68,6 +70,18 @@ class Noise:
         choice = _chosen(chosen, log_p)
         return chosen, self.equal_weights() + choice - choice.detach()
 
+    def _spaced(self, n: int) -> Tensor:
+        """Makes n equally spaced numbers with a random start for each input, modulo 1, `(n, *B)`.
+
+        In order the first time and in random order later: two choices in order would go hand in hand.
+        """
+        start = self._draw((1, *self.batch), normal=False)
+        steps = torch.arange(n, dtype=start.dtype, device=start.device).reshape(-1, *[1] * len(self.batch))
+        if self._again:
+            steps = self._draw((n, *self.batch), normal=False).argsort(0).to(start.dtype)
+        self._again = True
+        return (start + steps / n) % 1
+
     def equal_weights(self) -> Tensor:
         """The logarithm of one over the number of samples, `(*S, *B)`."""
         shape, n = (*self.samples, *self.batch), max(1, math.prod(self.samples))
@@ -82,7 +96,7 @@ class Stratified(Noise):
 
     def choice(self) -> Tensor:
         """Equally spaced numbers with a random start for each input."""
-        return _spaced(self.samples[0], self._draw((1, *self.batch), normal=False))
+        return self._spaced(self.samples[0])
 
 
 class Antithetic(Noise):
@@ -100,7 +114,7 @@ class Antithetic(Noise):
 
     def choice(self) -> Tensor:
         """Both of a pair choose the same component."""
-        first = _spaced(self._half, self._draw((1, *self.batch), normal=False))
+        first = self._spaced(self._half)
         return torch.cat((first, first))[: self.samples[0]]
 
     @property
@@ -114,7 +128,7 @@ class Sobol(Noise):
     The shift flips the same random binary digits of all points of an input, which keeps them evenly spread; a shift
     modulo 1 does not, and can have several times the error.
 
-    The first dimension chooses components. Not for compiled code: the points are made on the CPU.
+    The first dimension chooses components, the first time. Not for compiled code: the points are made on the CPU.
     """
 
     def __init__(
@@ -142,22 +156,32 @@ class Sobol(Noise):
         return self._columns(first, k)
 
     def choice(self) -> Tensor:
-        """The first dimension."""
-        return self._columns(0, 1).squeeze(-1)
+        """The first dimension, later the next one."""
+        again, self._again = self._again, True
+        return (self.uniform(1) if again else self._columns(0, 1)).squeeze(-1)
 
 
 class Enumerated(Noise):
     """Every component in turn, weighted by its probability: choosing has no noise, and unlikely components are tried.
 
-    With K components the number of samples is a multiple of K. What has no components has independent noise.
+    With K components the number of samples is a multiple of K; of several choices every combination comes in turn, and
+    it is a multiple of the number of combinations. What has no components has independent noise.
     """
+
+    def __init__(
+        self, samples: torch.Size, batch: torch.Size, like: Tensor, generator: torch.Generator | None = None
+    ) -> None:
+        super().__init__(samples, batch, like, generator)
+        self._combinations = 1
 
     def choose(self, log_p: Tensor) -> tuple[Tensor, Tensor]:
         """Each component as often as any other, and its log-probability over that number."""
         n, k = self.samples[0], log_p.shape[-1]
-        if n % k:
-            raise ValueError(f"n: received {n} points, enumerated, for {k} components; accepted is a multiple of {k}")
-        turns = torch.eye(k, dtype=log_p.dtype, device=log_p.device).repeat(n // k, 1)
+        each, self._combinations = self._combinations, self._combinations * k
+        if n % self._combinations:
+            received = f"{n} points, enumerated, for {self._combinations} components"
+            raise ValueError(f"n: received {received}; accepted is a multiple of {self._combinations}")
+        turns = torch.eye(k, dtype=log_p.dtype, device=log_p.device)[torch.arange(n, device=log_p.device) // each % k]
         chosen = turns.reshape(n, *[1] * len(self.batch), k).expand(n, *self.batch, k)
         return chosen, _chosen(chosen, log_p) - math.log(n // k)
 
@@ -173,12 +197,6 @@ def _one_hot(u: Tensor, log_p: Tensor) -> Tensor:
 def _chosen(chosen: Tensor, log_p: Tensor) -> Tensor:
     """The log-probabilities of the chosen, of which others may be minus infinity."""
     return torch.where(chosen > 0, log_p, 0.0).sum(-1)
-
-
-def _spaced(n: int, start: Tensor) -> Tensor:
-    """Makes n equally spaced numbers from a start on, modulo 1; start: `(1, *B)`, result: `(n, *B)`."""
-    steps = torch.arange(n, dtype=start.dtype, device=start.device) / n
-    return (start + steps.reshape(-1, *[1] * (start.ndim - 1))) % 1
 
 
 SOURCES: dict[str, type[Noise]] = {

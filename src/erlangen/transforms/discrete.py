@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..utils.shapes import check_count, compute_dtype, describe
-from .affine import Affine
+from .affine import Affine, MatrixGroup
 from .base import FiniteGroup
 from .matrix import compose_matrices, with_last_row
 from .warp import as_signal, half_extent
@@ -22,6 +22,22 @@ class Permutations(FiniteGroup):
     """A finite group whose elements move pixels to pixels: nothing is interpolated, no value is changed."""
 
     interpolation: str = "bilinear"
+
+    def joins(self, group: MatrixGroup, shape: Sequence[int]) -> bool:
+        """Whether it can act on signals of a shape by its matrices, together with a group that resamples them."""
+        return False
+
+    def matrix(self, g: Tensor, like: Tensor) -> Tensor:
+        """Elements as homogeneous matrices, of the type of `like` and, where it can be either, of its size.
+
+        Shape:
+            g: `(*S, B)`; like: `(..., 3, 3)`, or `(..., 2, 2)` for series; result: `(*S, B, 3, 3)` or `(*S, B, 2, 2)`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no matrices")
+
+    def _same_levels(self, group: MatrixGroup) -> bool:
+        """Whether both keep bytes, or both make them [0, 1]; else nothing matters to what permutes pixels."""
+        return (self.interpolation == "nearest") == (group.interpolation == "nearest")
 
     def pixels(self, size: Sequence[int], device: torch.device) -> Tensor:
         """For each element, the index of the pixel that each pixel's content comes from.
@@ -73,6 +89,15 @@ class Flips(Columns):
         """Forwards, and backwards."""
         forwards = torch.arange(width, device=device)
         return torch.stack((forwards, forwards.flip(0)))
+
+    def joins(self, group: MatrixGroup, shape: Sequence[int]) -> bool:
+        """Beside any matrices."""
+        return len(shape) == group.dims + 2 and self._same_levels(group)
+
+    def matrix(self, g: Tensor, like: Tensor) -> Tensor:
+        """The first coordinate changes its sign."""
+        sign = (1 - 2 * self.elements_like(g)).to(like.dtype)
+        return torch.stack((sign, *[torch.ones_like(sign)] * (like.shape[-1] - 1)), -1).diag_embed()
 
     def act_points(self, g: Tensor, p: Tensor, size: Sequence[int] | None = None) -> Tensor:
         """The first coordinate changes its sign."""
@@ -145,20 +170,25 @@ class PointGroup(Permutations):
     def act(self, g: Tensor, x: Tensor) -> Tensor:
         """Looks pixels up, or resamples."""
         self._check_images(x)
-        return super().act(g, x) if self.exact else self.affine.act(self._affine(g, x), x)
+        return super().act(g, x) if self.exact else self.affine.act(self.matrix(g, x), x)
 
     def act_mask(self, g: Tensor, mask: Tensor) -> Tensor:
         """Looks pixels up, or takes the nearest."""
         self._check_images(mask)
-        return super().act_mask(g, mask) if self.exact else self.affine.act_mask(self._affine(g, mask), mask)
+        return super().act_mask(g, mask) if self.exact else self.affine.act_mask(self.matrix(g, mask), mask)
 
     def act_points(self, g: Tensor, p: Tensor, size: Sequence[int] | None = None) -> Tensor:
         """The matrix times the points."""
         p = self.check_points(self.elements_like(g), p, 2)
-        return self.affine.act_points(self._affine(g, p), p)
+        return self.affine.act_points(self.matrix(g, p), p)
 
-    def _affine(self, g: Tensor, like: Tensor) -> Tensor:
-        """Elements as affine matrices `(*S, B, 3, 3)`."""
+    def joins(self, group: MatrixGroup, shape: Sequence[int]) -> bool:
+        """Beside matrices of the plane, on images that it accepts; where it resamples too, in the same way."""
+        alike = self._same_levels(group) if self.exact else self.affine.resamples_like(group)
+        return len(shape) == 4 and group.dims == 2 and alike and not (self.exchanges and shape[-2] != shape[-1])
+
+    def matrix(self, g: Tensor, like: Tensor) -> Tensor:
+        """Elements as affine matrices."""
         dtype = compute_dtype(like) if like.is_floating_point() else self.bounds.dtype
         linear = self.matrices.to(dtype)[self.elements_like(g)]
         return with_last_row(torch.cat((linear, torch.zeros_like(linear[..., :1])), -1))

@@ -13,6 +13,7 @@ from ..utils.shapes import describe, eager_on_cpu
 from .affine import MatrixGroup
 from .base import FiniteGroup, Group, Transform
 from .colour import clip
+from .discrete import Permutations
 from .matrix import compose_matrices
 
 __all__ = ["Product"]
@@ -23,7 +24,8 @@ Action = Callable[[Transform, Tensor, Tensor], Tensor]
 class Product(Transform):
     r"""Acts in turn, the first factor first: coordinates are joined, elements are flattened and joined.
 
-    Consecutive affine factors are composed before the one warp. A product is a `Group` when all its factors are groups
+    Consecutive affine factors are composed before the one warp, and so are flips and turns beside them: no image is
+    copied, and what moves pixels to pixels does so to rounding. A product is a `Group` when all its factors are groups
     whose actions commute, that is, at most one moves positions and at most one changes colours. Otherwise it is a
     `Transform`, invertible when all its factors are.
 
@@ -143,7 +145,8 @@ class Product(Transform):
 
     def _in_turn(self, parts: Sequence[Tensor], x: Tensor, action: Action, backwards: bool = False) -> Tensor:
         pairs = list(zip(self.factors, parts, strict=True))
-        first, *rest = _merge(pairs[::-1] if backwards else pairs)
+        shape = x.shape if isinstance(x, Tensor) else ()
+        first, *rest = _merge(pairs[::-1] if backwards else pairs, shape)
         out = action(*first, x)
         samples = out.ndim - x.ndim
         for factor, h in rest:
@@ -197,18 +200,29 @@ def _unique(names: Sequence[Sequence[str]]) -> list[str]:
     return [n if every.count(n) == 1 else f"{n}.{k}" for k, part in enumerate(names) for n in part]
 
 
-def _merge(pairs: Sequence[tuple[Transform, Tensor]]) -> list[tuple[Transform, Tensor]]:
+def _merge(pairs: Sequence[tuple[Transform, Tensor]], shape: Sequence[int]) -> list[tuple[Transform, Tensor]]:
     """Replaces consecutive matrices that resample alike by their product."""
     merged: list[tuple[Transform, Tensor]] = []
-    for factor, g in pairs:
-        last = merged[-1] if merged else None
-        if (
-            last
-            and isinstance(factor, MatrixGroup)
-            and isinstance(last[0], MatrixGroup)
-            and factor.resamples_like(last[0])
-        ):
-            merged[-1] = (factor, compose_matrices(g, last[1]))
-        else:
-            merged.append((factor, g))
+    for pair in pairs:
+        merged.append(pair)
+        while len(merged) > 1 and (both := _composed(merged[-2], merged[-1], shape)):
+            merged[-2:] = [both]
     return merged
+
+
+def _composed(
+    first: tuple[Transform, Tensor], second: tuple[Transform, Tensor], shape: Sequence[int]
+) -> tuple[Transform, Tensor] | None:
+    """Two factors as one, where one is a group of matrices and the other can act by matrices with it."""
+    for group, like in (second, first):
+        if isinstance(group, MatrixGroup):
+            g, h = (_matrix(*pair, group, like, shape) for pair in (second, first))
+            return None if g is None or h is None else (group, compose_matrices(g, h))
+    return None
+
+
+def _matrix(f: Transform, g: Tensor, group: MatrixGroup, like: Tensor, shape: Sequence[int]) -> Tensor | None:
+    """An element as a matrix of the group; None where it is none, or resamples otherwise."""
+    if isinstance(f, MatrixGroup) and f.resamples_like(group):
+        return g
+    return f.matrix(g, like) if isinstance(f, Permutations) and f.joins(group, shape) else None
