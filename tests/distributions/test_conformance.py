@@ -63,10 +63,12 @@ def test_the_initial_spread_is_what_is_said():
     torch.testing.assert_close(scale, torch.tensor([0.3, 0.01 * math.pi]))
 
 
-@pytest.mark.parametrize("name", [n for n in CONDITIONALS if n.endswith(", 5")] + ["categorical"])
+@pytest.mark.parametrize(
+    "name", [n for n in CONDITIONALS if n.endswith(", 5") or n.startswith(("joint", "categorical"))]
+)
 def test_compiles_without_a_break(name):
     """Forward and backward, with values that eager mode gives too."""
-    if name.startswith("dirac"):
+    if name.startswith(("dirac", "joint, points")):
         pytest.skip("a Dirac has no density to sample")
     torch._dynamo.reset()
     conditional = CONDITIONALS[name]()
@@ -87,3 +89,14 @@ def test_compiles_without_a_break(name):
         value.backward()
         results.append((value.detach(), None if h.grad is None else h.grad.clone()))
     torch.testing.assert_close(*results)
+
+
+@pytest.mark.parametrize("name", [n for n in CONDITIONALS if n.endswith(", 2") or n.startswith("joint")])
+def test_a_compiled_conditional_returns_the_density(name):
+    torch._dynamo.reset()
+    conditional, h = CONDITIONALS[name](), torch.randn(3, CONTEXT)
+    found = torch.compile(conditional, fullgraph=True, backend="aot_eager")(h)
+    torch.manual_seed(0)
+    v, log_weights, log_q = quadrature(conditional(h), 4)
+    torch.manual_seed(0)
+    torch.testing.assert_close(quadrature(found, 4), (v, log_weights, log_q))

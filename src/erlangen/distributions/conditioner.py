@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Conditioner", "Conditioners"]
+__all__ = ["Conditioner", "Conditioners", "Stack"]
 
 
 class Conditioners(nn.Module):
@@ -48,17 +50,38 @@ class Conditioners(nn.Module):
         share = self.project.weight.new_full((batch, self.project.out_features), 1 - self.dropout)
         return torch.bernoulli(share) / (1 - self.dropout)
 
-    def layers(self, h: Tensor, kept: Tensor | None, copies: int = 1) -> list[Conditioner]:
-        """The conditioners, first to last, given the features of m inputs `(m, context)`; for copies of all inputs."""
+    def stack(self, h: Tensor, kept: Tensor | None, copies: int = 1) -> Stack:
+        """The conditioners, given the features of m inputs `(m, context)`; for copies of all inputs."""
         depth = len(self.reads)
         seen = torch.addmm(self.project.bias[:, None], self.project.weight, h.t()).repeat(1, copies)
-        keeps = [None] * depth
-        if kept is not None:
-            keeps = kept.t().repeat(1, copies).unflatten(0, (depth, self.width)).unbind()
-        firsts = [None] * depth if self.first is None else (self.first * self.reads[:, None]).unbind()
-        lasts, biases = (self.last * self.writes[..., None]).unbind(), (self.bias * self.writes).unbind()
-        parts = zip(seen.unflatten(0, (depth, self.width)).unbind(), keeps, firsts, lasts, biases, strict=True)
-        return [Conditioner(*part) for part in parts]
+        keeps = None if kept is None else kept.t().repeat(1, copies).unflatten(0, (depth, self.width))
+        first = None if self.first is None else self.first * self.reads[:, None]
+        last, bias = self.last * self.writes[..., None], self.bias * self.writes
+        return Stack(seen.unflatten(0, (depth, self.width)), keeps, first, last, bias)
+
+
+class Stack(NamedTuple):
+    """The conditioners of L layers of w hidden units, for m inputs.
+
+    Attributes:
+        seen: what the hidden units get from the inputs, `(L, w, m)`.
+        kept: which of them are kept, `(L, w, m)`; None for all.
+        first: the weights of what is read, `(L, w, inputs)`; None if nothing is.
+        last: the weights of what is written, `(L, outputs, w)`.
+        bias: what is added to it, `(L, outputs)`.
+    """
+
+    seen: Tensor
+    kept: Tensor | None
+    first: Tensor | None
+    last: Tensor
+    bias: Tensor
+
+    def layers(self) -> list[Conditioner]:
+        """The conditioners, first to last."""
+        none = [None] * len(self.last)
+        parts = (none if part is None else part.unbind() for part in self)
+        return [Conditioner(*part) for part in zip(*parts, strict=True)]
 
 
 class Conditioner:

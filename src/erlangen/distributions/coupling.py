@@ -29,7 +29,7 @@ from ..utils.shapes import check_count, describe
 from .base import Conditional
 from .bounded import log_tanh_slope
 from .circle import by_kind, wrap
-from .conditioner import Conditioner, Conditioners
+from .conditioner import Conditioners, Stack
 from .density import Density, Points, columns
 from .gaussian import Dirac
 from .noise import Noise
@@ -80,10 +80,10 @@ class Flow(Conditional):
         """The inverse of `move` and the logarithm of the slope of `move`."""
         raise NotImplementedError(f"{type(self).__name__} does not implement undo")
 
-    def forth(self, z: Tensor, layers: list[Conditioner]) -> tuple[Tensor, Tensor]:
+    def forth(self, z: Tensor, stack: Stack) -> tuple[Tensor, Tensor]:
         """Through all couplings: `(n, d, m)`, and the logarithm of the volume by which that stretches, `(n, m)`."""
         slopes = []
-        for conditioner in layers:
+        for conditioner in stack.layers():
             z, slope = self.move(z, conditioner(_read(self.kinds, z)))
             slopes.append(slope)
             if self.squash is not None:
@@ -91,10 +91,10 @@ class Flow(Conditional):
                 z = by_kind(self.kinds, partial(_squash, self.squash), _same, z, dim=1)
         return z, _total(slopes)
 
-    def back(self, z: Tensor, layers: list[Conditioner]) -> tuple[Tensor, Tensor]:
+    def back(self, z: Tensor, stack: Stack) -> tuple[Tensor, Tensor]:
         """The inverse of `forth`, with the same volume."""
         slopes = []
-        for conditioner in reversed(layers):
+        for conditioner in reversed(stack.layers()):
             if self.squash is not None:
                 z = by_kind(self.kinds, partial(_stretch, self.squash), _same, z, dim=1)
                 slopes.append(self._squash_slope(z))
@@ -157,8 +157,8 @@ class FlowDensity(Density):
         rows = torch.stack([given[i].reshape(n // fold, m * fold) for i in flow.order], 1)
         with torch.autocast(z.device.type, enabled=False):
             kept = None if self.kept is None else self.kept.reshape(m, self.kept.shape[-1])
-            layers = flow.conditioners.layers(self.h.reshape(m, self.h.shape[-1]), kept, fold)
-            rows, log_slope = (flow.back if back else flow.forth)(rows, layers)
+            stack = flow.conditioners.stack(self.h.reshape(m, self.h.shape[-1]), kept, fold)
+            rows, log_slope = (flow.back if back else flow.forth)(rows, stack)
         rows = by_kind(flow.kinds, _same, wrap, rows, dim=1)
         v = torch.stack([rows[:, flow.order.index(i)] for i in range(rows.shape[1])], -1)
         return v.view(*shape, v.shape[-1]), log_slope.expand(v.shape[:-1]).reshape(shape)

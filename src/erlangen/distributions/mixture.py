@@ -218,5 +218,6 @@ class Mixture(Conditional):
     def density(self, h: Tensor) -> MixtureDensity:
         """A mixture for each input."""
         rows = self.head(h).unflatten(-1, (self.components, 1 + 2 * self.features))
-        logits, loc, raw = rows.split((1, self.features, self.features), -1)
+        # Copies: a compiler that is asked for this density loses track of views of one tensor among its outputs.
+        logits, loc, raw = (part.contiguous() for part in rows.split((1, self.features, self.features), -1))
         return MixtureDensity(logits.squeeze(-1), loc, positive(raw), self.periodic)
