@@ -2,7 +2,7 @@ r"""Mean-shift: move an input step by step to where its own distribution of tran
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Literal, NamedTuple, get_args
 
 import torch
@@ -44,6 +44,7 @@ def mean_shift(
     step_size: float = 0.5,
     tolerance: float = 1e-3,
     rule: Rule = "compose",
+    along: Collection[str] | None = None,
     seed: int = 0,
 ) -> Alignment:
     r"""Moves inputs to a mode of the distribution that they induce, warping each original once per step.
@@ -67,6 +68,8 @@ def mean_shift(
         tolerance: an input has come to rest when the mean lies within this fraction of half of each coordinate's range
             of the identity.
         rule: "compose" or "additive".
+        along: the names of the coordinates that move inputs; all if None. Along a coordinate in which q does not follow
+            its input, as it follows what it was trained to, the mean stays where it is and inputs drift away.
         seed: of the random shift.
 
     Shape:
@@ -77,12 +80,16 @@ def mean_shift(
     check_positive("step_size", step_size)
     if rule not in get_args(Rule):
         raise ValueError(f"rule: received {rule!r}; accepted is one of {', '.join(get_args(Rule))}")
+    along = transform.names if along is None else along
+    if unknown := [name for name in along if name not in transform.names]:
+        raise ValueError(f"along: received {unknown}; accepted are the coordinates {list(transform.names)}")
+    free = torch.tensor([name in along for name in transform.names], device=x.device)
     advance = _adder(transform, len(x)) if rule == "additive" else _composer(transform)
     low, high = transform.bounds
     g, moved = transform.element(transform.origin.expand(len(x), -1)), x
     path, resting = [g], torch.zeros(len(x), dtype=torch.bool, device=x.device)
     for _ in range(steps):
-        pull = _mean(conditional(moved), samples, seed) - transform.origin
+        pull = torch.where(free, _mean(conditional(moved), samples, seed) - transform.origin, 0.0)
         g = advance(g, torch.where(resting[:, None], 0.0, step_size * pull))
         moved = transform.act(g, x)
         path.append(g)

@@ -2,6 +2,7 @@
 
 from .augerino import Augerino
 from .base import AveragedObjective, Objective
+from .equivariance import Equivariance
 from .fixed import HandMade, Plain
 from .instaaug import EntropyBand, InstaAug
 from .invariance import REGULARISERS, InvarianceController, InvarianceRegularised
@@ -14,6 +15,7 @@ __all__ = [
     "Augerino",
     "AveragedObjective",
     "EntropyBand",
+    "Equivariance",
     "HandMade",
     "InstaAug",
     "InvarianceController",

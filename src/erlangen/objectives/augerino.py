@@ -23,7 +23,7 @@ class Augerino(AveragedObjective):
         averaged: the model; its conditional is a `GlobalUniform`.
         bonus: $\lambda$.
         widest: the bonus stops when a half-width reaches this (the published "safe" variant); never if None.
-        **kwargs: burn_in, original and together, see `AveragedObjective`.
+        **kwargs: burn_in, original, together and equivariance, see `AveragedObjective`.
 
     References:
         | G. Benton et al. Learning invariances in neural networks (2020), equation 5.

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from ..models import Averaged, Prediction
 from ..transforms.warp import as_signal
 from ..utils.shapes import check_tensor
+from .equivariance import Equivariance
 
 __all__ = ["AveragedObjective", "Objective", "accuracy", "groups_of", "labelled", "over_processes"]
 
@@ -43,11 +44,20 @@ class AveragedObjective(Objective):
         original: the weight of the cross-entropy of the untransformed input, which is added.
         together: False: the mean cross-entropy over samples (LTT equation 10). True: the cross-entropy of the averaged
             prediction, in the space in which the model averages.
+        equivariance: a price on a conditional that does not turn with its inputs; none if None.
     """
 
     step: Tensor
 
-    def __init__(self, averaged: Averaged, *, burn_in: int = 0, original: float = 0.0, together: bool = False) -> None:
+    def __init__(
+        self,
+        averaged: Averaged,
+        *,
+        burn_in: int = 0,
+        original: float = 0.0,
+        together: bool = False,
+        equivariance: Equivariance | None = None,
+    ) -> None:
         super().__init__()
         if not isinstance(burn_in, int) or burn_in < 0:
             raise ValueError(f"burn_in: received {burn_in!r}; accepted is a number of steps >= 0")
@@ -55,6 +65,7 @@ class AveragedObjective(Objective):
             raise ValueError(f"original: received {original!r}; accepted is a weight >= 0")
         self.averaged = averaged
         self.burn_in, self.original, self.together = burn_in, original, together
+        self.equivariance = equivariance
         self.register_buffer("step", torch.zeros((), dtype=torch.long))
         self._steps: int | None = None
 
@@ -74,6 +85,9 @@ class AveragedObjective(Objective):
         if self.original:
             losses["original"] = self.plain(x, y)["loss"]
             loss = loss + self.original * losses["original"]
+        if self.equivariance is not None:
+            price, parts = self.equivariance(self.averaged.conditional, x, prediction)
+            loss, losses = loss + price, losses | parts
         extra, parts = self.width(prediction)
         return {"loss": loss + extra, **losses, **parts}
 
@@ -96,10 +110,12 @@ class AveragedObjective(Objective):
 
     @torch.no_grad()
     def edge(self, v: Tensor) -> Tensor:
-        """The share of the coordinates that lie at their bounds, within a thousandth of the range, `()`."""
-        low, high = self.averaged.transform.bounds
+        """The share of the coordinates on a line that lie at their bounds, within a thousandth of the range, `()`."""
+        transform = self.averaged.transform
+        low, high = transform.bounds
         near = torch.minimum(v - low, high - v) < 1e-3 * (high - low)
-        line = [i for i, p in enumerate(self.averaged.transform.periodic) if not p]
+        kinds = zip(transform.periodic, transform.supports, strict=True)
+        line = [i for i, (periodic, support) in enumerate(kinds) if not (periodic or support.is_discrete)]
         return torch.stack([near[..., i] for i in line]).to(v.dtype).mean() if line else v.new_zeros(())
 
     def branch(self) -> bool:

@@ -68,7 +68,7 @@ class InstaAug(AveragedObjective):
         alpha: the weight at the start.
         factor: by how much it changes.
         every: after how many steps.
-        **kwargs: burn_in, original and together, see `AveragedObjective`.
+        **kwargs: burn_in, original, together and equivariance, see `AveragedObjective`.
 
     References:
         | N. Miao et al. Learning instance-specific augmentations by capturing local invariances (2023).

@@ -40,8 +40,8 @@ class LearningToTransform(AveragedObjective):
     Args:
         averaged: the model; its conditional has a density.
         alpha: the weight of the entropy: a number, or an object that gives it (`EntropyController`).
-        **kwargs: burn_in, original and together, see `AveragedObjective`. With `together` and `space="logit"` the loss
-            is that of the published code.
+        **kwargs: burn_in, original, together and equivariance, see `AveragedObjective`. With `together` and
+            `space="logit"` the loss is that of the published code.
     """
 
     def __init__(self, averaged: Averaged, alpha: float | EntropyWeight = 0.1, **kwargs: Any) -> None:
