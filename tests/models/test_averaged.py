@@ -206,3 +206,29 @@ def test_bad_arguments(kwargs, match):
 def test_a_conditional_over_other_coordinates_is_refused():
     with pytest.raises(ValueError, match="conditional: received"):
         Averaged(classifier(), Crop(), Gaussian.over(Affine("angle"), 5))
+
+
+def test_a_finite_support_is_enumerated_or_sampled():
+    group = Rotations(4)
+    conditional = Categorical.over(group, 1, encoder=nn.Sequential(nn.Flatten(), nn.Linear(192, 1)))
+    x = torch.rand(2, 3, 8, 8)
+    exact = Averaged(classifier(), group, conditional, samples=3)
+    sampled = Averaged(exact.model, group, conditional, samples=4000, exact=False)
+    assert exact(x).views.shape == (4, 2, CLASSES)
+    prediction = sampled(x)
+    assert prediction.views.shape == (4000, 2, CLASSES)
+    torch.testing.assert_close(prediction.log_weights, torch.full((4000, 2), -math.log(4000)))
+    # Systematic sampling: each element's share is off by less than one sample.
+    torch.testing.assert_close(prediction.log_probs.exp(), exact(x).log_probs.exp(), atol=4 / 4000, rtol=0)
+
+
+def test_what_is_sampled_has_the_gradient_of_its_choice():
+    group = Rotations(4)
+    conditional = Categorical.over(group, 1, encoder=nn.Sequential(nn.Flatten(), nn.Linear(192, 1)))
+    exact = Averaged(classifier(), group, conditional)
+    sampled = Averaged(exact.model, group, conditional, samples=4000, exact=False)
+    x, bias = torch.rand(1, 3, 8, 8), conditional.head.last.bias
+    expected, found = (torch.autograd.grad(m(x).log_probs[0, 0].exp(), bias)[0] for m in (exact, sampled))
+    # Each of four shares is off by less than one sample of 4000, whose score is less than 1.
+    torch.testing.assert_close(found, expected, atol=4 / 4000, rtol=0)
+    assert expected.abs().max() > 0.01

@@ -2,6 +2,6 @@
 
 from .averaged import Averaged, Prediction, average, logits_of
 from .group_tied import GroupTied
-from .normalise import Normalise
+from .normalise import Mirror, Normalise
 
-__all__ = ["Averaged", "GroupTied", "Normalise", "Prediction", "average", "logits_of"]
+__all__ = ["Averaged", "GroupTied", "Mirror", "Normalise", "Prediction", "average", "logits_of"]

@@ -91,6 +91,8 @@ class Averaged(nn.Module):
         output_fn: from what the classifier returns to logits.
         largest: the greatest number of views that are in memory at a time; no limit if None.
         points: how points are drawn, see `quadrature`.
+        exact: whether finitely many transformations are all views, each with its probability; otherwise they are
+            sampled, for where they are too many.
         frozen: which of "model" and "conditional" are neither trained nor switched to training mode.
 
     Shape:
@@ -112,6 +114,7 @@ class Averaged(nn.Module):
         output_fn: Callable[[Any], Tensor] = logits_of,
         largest: int | None = None,
         points: str = "random",
+        exact: bool = True,
         frozen: Collection[str] = (),
     ) -> None:
         super().__init__()
@@ -130,7 +133,8 @@ class Averaged(nn.Module):
         self.largest = None if largest is None else check_count("largest", largest)
         self.rejection = None if rejection is None else check_positive("rejection", rejection)
         self.space: Space = space
-        self.normalise, self.identity, self.points = normalise, identity, points
+        self.normalise, self.identity = normalise, identity
+        self.points, self.exact = points, exact
         self.output_fn, self.frozen = output_fn, frozenset(frozen)
         for name in self.frozen:
             getattr(self, name).requires_grad_(False)
@@ -181,7 +185,7 @@ class Averaged(nn.Module):
         return self.samples if self.training else self.eval_samples
 
     def _points(self, q: Distribution, n: int) -> Points:
-        return quadrature(q, n, points=self.points)
+        return quadrature(q, n, points=self.points, exact=self.exact)
 
     def _near(self, q: Distribution, distance: float) -> Points:
         """Of many points the first within the distance, and others only if these are too few."""

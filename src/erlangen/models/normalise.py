@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Normalise"]
+__all__ = ["Mirror", "Normalise"]
 
 
 class Normalise(nn.Module):
@@ -29,3 +29,13 @@ class Normalise(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Normalised images, `(B, C, H, W)`."""
         return (x - self.mean) / self.std
+
+
+class Mirror(nn.Module):
+    """In training, half of the images are mirrored left to right, at random; in evaluation none."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Images, `(B, C, H, W)`."""
+        if not self.training:
+            return x
+        return torch.where(torch.rand(len(x), 1, 1, 1, device=x.device) < 0.5, x.flip(-1), x)
