@@ -41,6 +41,12 @@ class Reproduce:
     """Two pictures in place of our glyphs, of which no rotation maps one to itself or to the other. Rows then go to
     runs/<their names>, unless --results says otherwise."""
 
+    datasets: tuple[str, ...] = ()
+    """Only these rows of a table over several data sets, such as cifar10 mnist."""
+
+    methods: tuple[str, ...] = ()
+    """Only these rows of a table over several methods, such as none flow."""
+
     report: bool = False
     """Redraw results.md and its figures from stored rows."""
 
@@ -90,7 +96,8 @@ class Reproduce:
             if count is not None and count < 1:
                 raise ValueError(f"{name}: received {count}; accepted is an integer > 0")
         chosen = list({e.id: e for name in self.experiments for e in find(name)}.values())
-        changes = {"pair": readable(self.pair)} if self.pair else {}
+        changes: dict[str, Any] = {"pair": readable(self.pair)} if self.pair else {}
+        changes |= {name: only for name in ("datasets", "methods") if (only := getattr(self, name))}
         options: dict[str, Any] = {
             "changes": changes,
             "smoke": self.smoke,

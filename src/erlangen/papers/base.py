@@ -31,6 +31,7 @@ class Claim:
         paper: what the paper says, in its words or numbers; "–" where it has none.
         low: the least that is asked of ours, if anything.
         high: the greatest.
+        run: False where the paper compares with a system that we do not have.
     """
 
     metric: str
@@ -39,6 +40,7 @@ class Claim:
     paper: str = "–"
     low: float | None = None
     high: float | None = None
+    run: bool = True
 
     def values(self, rows: Rows) -> list[float]:
         """Ours, one for each row that counts."""
@@ -88,16 +90,25 @@ class Experiment:
         return self.about.strip().partition("\n")[0]
 
     def config(self, *, smoke: bool = False, **changes: Any) -> Any:
-        """A configuration: full or smoke, with changes (`seed`, `device`, `pair`).
+        """A configuration: full or smoke, with changes (`seed`, `device`, `pair`, or some of `datasets`, `methods`).
 
         Raises:
-            ValueError: the experiment has no such setting.
+            ValueError: the experiment has no such setting, data set or method.
         """
         base = self.smoke if smoke else self.full
         if unknown := sorted(set(changes) - {f.name for f in dataclasses.fields(base)}):
             known = ", ".join(f.name for f in dataclasses.fields(base))
             raise ValueError(f"{unknown[0]}: received for {self.id}, which has none; accepted are {known}")
-        return dataclasses.replace(base, **changes)
+        some = {name: self._some(name, changes[name]) for name in ("datasets", "methods") if name in changes}
+        return dataclasses.replace(base, **changes | some)
+
+    def _some(self, name: str, chosen: Sequence[str]) -> tuple[Any, ...]:
+        """Those of the full configuration's data sets or methods that are chosen, by their names."""
+        every = [(each if isinstance(each, str) else each[0], each) for each in getattr(self.full, name)]
+        names = list(dict.fromkeys(label for label, _ in every))
+        if unknown := [label for label in chosen if label not in names]:
+            raise ValueError(f"{name}: received {unknown[0]!r} for {self.id}; accepted are {', '.join(names)}")
+        return tuple(each for label, each in every if label in chosen)
 
     def run(self, config: Any) -> list[Row]:
         """The rows of a configuration, checked: flat, and told apart by the keys."""

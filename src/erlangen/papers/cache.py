@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -25,7 +25,12 @@ EXTRA = "extra/"
 
 
 def kept(
-    config: Any, device: str, build: Callable[[], nn.Module], train: Callable[[Any], dict[str, Tensor]], *, code: str
+    config: Any,
+    device: str,
+    build: Callable[[], nn.Module],
+    train: Callable[[Any], dict[str, Tensor]],
+    *,
+    code: Sequence[str],
 ) -> tuple[Any, dict[str, Tensor]]:
     """A trained module and what its training noted: from the cache, or trained now and put there.
 
@@ -34,7 +39,7 @@ def kept(
         device: where it is trained, and where the module is returned.
         build: makes the module.
         train: trains it in place, and returns tensors to be kept beside its weights.
-        code: the file that defines both.
+        code: the files that define both.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file, save
@@ -57,10 +62,11 @@ def kept(
     return module.eval(), extra
 
 
-def digest(config: Any, device: str, code: str) -> str:
+def digest(config: Any, device: str, code: Sequence[str]) -> str:
     """A name for a configuration, the kind of device, the precision and the code that trains."""
     about = [type(config).__name__, plain(config), torch.device(device).type, str(torch.get_default_dtype())]
-    text = json.dumps([*about, _code(), Path(code).read_text(encoding="utf-8")], sort_keys=True)
+    own = [Path(file).read_text(encoding="utf-8") for file in code]
+    text = json.dumps([*about, _code(), *own], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 

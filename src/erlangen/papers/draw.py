@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib
@@ -12,9 +12,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure, FigureBase
 
 from ..report.canvas import encode
-from ..report.style import HAIRLINE, INK, MUTED, RC
+from ..report.style import COLOURS, HAIRLINE, INK, MUTED, RC
 
-__all__ = ["NAMES", "TINTS", "blank", "first", "panels", "picture", "png", "polar", "sheet"]
+__all__ = ["NAMES", "TINTS", "accuracies", "blank", "curve", "first", "panels", "picture", "png", "polar", "sheet"]
 
 NAMES = {"flow": "flow (ours)", "instaaug": "InstaAug", "augerino": "Augerino", "random": "random affine"}
 TINTS = {"flow": "#2b7fa3", "instaaug": "#e07b39", "augerino": "#7a5ea8", "random": "#9aa5b1"}
@@ -56,6 +56,14 @@ def polar(axes: Axes, density: np.ndarray, colour: str, label: str = "") -> None
     axes.grid(color=HAIRLINE)
 
 
+def curve(axes: Axes, rows: Sequence[Any], along: str, metric: str, *, colour: str, label: str) -> None:
+    """A column against another: the mean over seeds, in a band from the least to the greatest."""
+    places = sorted({row[along] for row in rows})
+    seeds = [[row[metric] for row in rows if row[along] == place] for place in places]
+    axes.plot(places, [np.mean(values) for values in seeds], "o-", color=colour, markersize=3, label=label)
+    axes.fill_between(places, [min(v) for v in seeds], [max(v) for v in seeds], color=colour, alpha=0.2, linewidth=0)
+
+
 def picture(axes: Axes, image: np.ndarray, title: str = "") -> None:
     """An image `(C, H, W)` without axes, in grey if it has one channel."""
     shown = np.moveaxis(image, 0, -1)
@@ -63,6 +71,24 @@ def picture(axes: Axes, image: np.ndarray, title: str = "") -> None:
     axes.set_axis_off()
     if title:
         axes.set_title(title, fontsize=9, color=INK)
+
+
+def accuracies(axes: Axes, rows: Sequence[Any], paper: Mapping[str, str], *, legend: bool = True) -> None:
+    """A line for each method: a dot for each seed, in the colour of its number of views, and a bar for the paper's."""
+    kinds = sorted({row["samples"] for row in rows})
+    for line, (method, said) in enumerate(paper.items()):
+        if said[:1].isdigit():
+            axes.plot(float(said.split()[0]), line, "|", color=MUTED, markersize=16, markeredgewidth=2)
+        for colour, samples in zip(COLOURS, kinds, strict=False):
+            mine = [r["accuracy"] for r in rows if (r["method"], r["samples"]) == (method, samples)]
+            axes.plot(mine, np.full(len(mine), line), "o", color=colour, alpha=0.6)
+    for colour, samples in zip(COLOURS, kinds, strict=False):
+        axes.plot([], [], "o", color=colour, label=f"{samples} view{'s' if samples > 1 else ''}")
+    axes.plot([], [], "|", color=MUTED, markersize=12, markeredgewidth=2, label="the paper's")
+    axes.set(yticks=range(len(paper)), yticklabels=list(paper), xlabel="accuracy, %")
+    axes.invert_yaxis()
+    if legend:
+        axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
 
 
 def first(rows: Sequence[Any], **where: Any) -> Any:

@@ -17,7 +17,7 @@ from .store import Results, path_of, read
 
 __all__ = ["redraw", "section"]
 
-SET_BY_HAND = {"seed", "device", "methods"}  # what a run is told
+SET_BY_HAND = {"seed", "device", "datasets", "methods"}  # what a run is told
 LEAD = """# Results
 
 Numbers that the papers print or imply, and ours. `erlangen reproduce <experiment>` computes rows, `erlangen reproduce

@@ -1,8 +1,7 @@
-"""What the tables share: a classifier trained with each method on each data set, as published, and how good it is."""
+"""What the tables share: a classifier trained with each method on each data set, and how good it is."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -12,61 +11,16 @@ from torch import Tensor
 
 from ...data import DataSet, load
 from ...metrics import ece, nll
-from ...models import Averaged, Normalise
+from ...models import Averaged
 from ...nets import build as build_net
-from ...objectives import METHODS, AveragedObjective, Terms
+from ...objectives import AveragedObjective, Terms
 from ...train import Config, Optimiser, StepDecay, TensorLoader, fit
-from ...transforms import Affine
 from ...utils.seeds import seeded
 from ..cache import kept
+from . import recipes
+from .recipes import FLOWS, WAYS, Recipe, recipe
 
-__all__ = ["PUBLISHED", "Published", "Training", "build", "data_set", "predictions", "scores", "trained"]
-
-
-@dataclass(frozen=True)
-class Published:
-    """The settings of a data set in the published code.
-
-    Attributes:
-        source: the name of the set.
-        net: the classifier.
-        alpha: the weight of the entropy.
-        classifier: the optimiser of the classifier.
-        rate: the learning rate of the conditional, of Adam.
-        epochs: how long.
-        burn_in: epochs without transformation.
-        shift: the bounds of translations.
-        moments: mean and standard deviation of the channels, by which inputs are normalised.
-    """
-
-    source: str
-    net: str
-    alpha: float
-    classifier: Optimiser
-    rate: float
-    epochs: int
-    burn_in: int
-    shift: float
-    moments: tuple[tuple[float, ...], tuple[float, ...]] = ((0.0,), (1.0,))
-
-
-COLOUR = (tuple(v / 255 for v in (125.3, 123.0, 113.9)), tuple(v / 255 for v in (63.0, 62.1, 66.7)))
-SGD: dict[str, Any] = {"name": "sgd", "lr": 0.1, "momentum": 0.9, "weight_decay": 1e-4}
-ADAM: dict[str, Any] = {"name": "adam", "weight_decay": 1e-4}
-PUBLISHED = {
-    "cifar10": Published(
-        "cifar10", "fixup", 0.1, Optimiser(**SGD, schedule=StepDecay(80, 0.1)), 1e-4, 200, 10, 0.1, COLOUR
-    ),
-    "fmnist": Published(
-        "fashion-mnist", "lenet", 0.03, Optimiser(**ADAM, lr=0.03, schedule=StepDecay(80, 0.05)), 1e-3, 200, 10, 0.5
-    ),
-    "mnist": Published(
-        "mnist", "lenet", 0.01, Optimiser(**ADAM, lr=1e-3, schedule=StepDecay(20, 0.1)), 1e-4, 100, 1, 1.0
-    ),
-    "cifar10-lt": Published(
-        "cifar10-lt", "fixup", 0.05, Optimiser(**SGD, schedule=StepDecay(80, 0.05)), 1e-4, 100, 10, 0.5, COLOUR
-    ),
-}
+__all__ = ["Training", "build", "data_set", "how", "predictions", "scores", "trained"]
 
 
 @dataclass(frozen=True)
@@ -74,12 +28,12 @@ class Training:
     """All that a trained classifier depends on.
 
     Attributes:
-        dataset: one of `PUBLISHED`.
-        method: one of `erlangen.objectives.METHODS`.
+        dataset: one of `recipes.PUBLISHED`.
+        method: one of `recipes.WAYS`.
         source: another named set in place of the data set's, for a run of seconds.
-        epochs: how long; as published if 0. The schedule shrinks with it.
-        batch: inputs to a step.
-        samples: views of an input in training.
+        epochs: how long; as in the recipe if 0. Burn-in and steps of the schedule shrink with it.
+        batch: inputs to a step; as in the recipe if 0.
+        samples: views of an input in training; as in the recipe if 0.
         inputs: so many inputs of the training set; all if 0.
         held: so many inputs of the training set are set aside, for choices.
     """
@@ -88,32 +42,37 @@ class Training:
     method: str = "flow"
     source: str = ""
     epochs: int = 0
-    batch: int = 256
-    samples: int = 20
+    batch: int = 0
+    samples: int = 0
     inputs: int = 0
     held: int = 0
     seed: int = 0
 
     @property
-    def published(self) -> Published:
-        """What the published code has."""
-        return PUBLISHED[self.dataset]
-
-    @property
-    def length(self) -> int:
-        """How many epochs."""
-        return self.epochs or self.published.epochs
+    def recipe(self) -> Recipe:
+        """The recipe of the data set, shortened or lengthened."""
+        whole = recipe(self.dataset, self.method)
+        epochs = self.epochs or whole.epochs
+        own = {"epochs": epochs, "burn_in": whole.burn_in * epochs // whole.epochs}
+        own |= {"batch": self.batch or whole.batch, "samples": self.samples or whole.samples}
+        schedule = whole.classifier.schedule
+        if isinstance(schedule, StepDecay):
+            schedule = replace(schedule, every=max(1, schedule.every * epochs // whole.epochs))
+        return replace(whole, **own, classifier=replace(whole.classifier, schedule=schedule))
 
     @property
     def scale(self) -> float:
-        """The length of training as a share of the published code's, at most 1."""
-        return round(min(1.0, self.length / self.published.epochs), 3)
+        """The number of transformed inputs in training as a share of the published code's."""
+        published, own = recipes.PUBLISHED[self.dataset], self.recipe
+        return round(own.epochs * own.samples / (published.epochs * published.samples), 3)
 
 
-@lru_cache(maxsize=8)
+_load = lru_cache(maxsize=4)(load)  # all methods of a table have the same sets
+
+
 def data_set(config: Training, part: str) -> DataSet:
     """The "train", "held" or "test" part."""
-    data = load(config.source or config.published.source, "test" if part == "test" else "train")
+    data = _load(config.source or config.recipe.source, "test" if part == "test" else "train")
     if part != "test" and config.held:
         rest, held = data.split(config.held / len(data), seed=0)
         data = held if part == "held" else rest
@@ -121,48 +80,31 @@ def data_set(config: Training, part: str) -> DataSet:
 
 
 def build(config: Training) -> AveragedObjective:
-    """The four nouns: six affine coordinates, the method's conditional, an averaged classifier and its objective."""
-    published, method, data = config.published, METHODS[config.method], data_set(config, "train")
-    bounds = {
-        "tx": published.shift,
-        "ty": published.shift,
-        "angle": math.pi,
-        "scale": 1.0,
-        "stretch": 1.0,
-        "shear": 1.0,
-    }
-    transform, (_, channels, _, side) = Affine(bounds=bounds), data.x.shape
-    mean, std = (v * channels if len(v) == 1 else v for v in published.moments)
+    """The four nouns: a transform, the method's conditional over it, an averaged classifier and its objective."""
+    own, method, data = config.recipe, WAYS[config.method], data_set(config, "train")
+    transform, (_, channels, _, side) = own.transform(), data.x.shape
     with seeded(config.seed):
-        net = build_net(published.net, classes=len(data.classes), channels=channels, size=side)
+        net = build_net(own.net, classes=len(data.classes), channels=channels, size=side)
         conditional = method.conditional(transform, channels)
-    options: dict[str, Any] = {"samples": config.samples, "normalise": Normalise(mean, std), **method.averaging}
+    options: dict[str, Any] = {"samples": own.samples, "normalise": own.inputs(channels), **method.averaging}
     averaged = Averaged(net, transform, conditional, largest=2**14, **options)
-    burn_in = published.burn_in * config.length // published.epochs * (len(data) // config.batch)
+    burn_in = own.burn_in * (len(data) // own.batch) if method.learned else 0
     # As published, without the loss of the untransformed input.
-    alpha = published.alpha if config.method.startswith("flow") else method.alpha
-    return method.objective(averaged, Terms(alpha, burn_in=burn_in if method.learned else 0, original=0.0))
+    alpha = own.alpha if config.method in FLOWS else method.alpha
+    return method.objective(averaged, Terms(alpha, burn_in=burn_in, original=0.0))
 
 
-def trained(config: Training, device: str = "cpu") -> Averaged:
-    """The trained model, from the cache, by the hash of its config."""
-    objective, _ = kept(config, device, lambda: build(config), lambda o: _train(o, config, device), code=__file__)
-    return objective.averaged
-
-
-def _train(objective: AveragedObjective, config: Training, device: str) -> dict[str, Tensor]:
-    data, published = data_set(config, "train"), config.published
-    schedule: Any = published.classifier.schedule
-    shorter = StepDecay(max(1, schedule.every * config.length // published.epochs), schedule.factor)
-    classifier, cuda = replace(published.classifier, schedule=shorter), torch.device(device).type == "cuda"
-    own = {
-        "scalars": replace(classifier, lr=classifier.lr / 10),
-        "conditional": Optimiser("adam", lr=published.rate),
+def how(objective: AveragedObjective, config: Training, device: str) -> Config:
+    """How a classifier is trained: on a GPU compiled, its steps recorded as one graph each."""
+    own, cuda = config.recipe, torch.device(device).type == "cuda"
+    groups = {
+        "scalars": replace(own.classifier, lr=own.classifier.lr / 10),
+        "conditional": Optimiser("adam", lr=own.rate),
     }
-    how = Config(
-        epochs=config.length,
-        optimiser=classifier,
-        groups={name: own[name] for name in objective.parameter_groups() if name in own},
+    return Config(
+        epochs=own.epochs,
+        optimiser=own.classifier,
+        groups={name: groups[name] for name in objective.parameter_groups() if name in groups},
         seed=config.seed,
         accelerator="cuda" if cuda else "cpu",
         precision="bf16-mixed" if cuda else "32-true",
@@ -171,7 +113,19 @@ def _train(objective: AveragedObjective, config: Training, device: str) -> dict[
         channels_last=True,
         log_every=500,
     )
-    fit(objective, TensorLoader(data.x, data.y, batch_size=config.batch, seed=config.seed, drop_last=True), how)
+
+
+def trained(config: Training, device: str = "cpu") -> Averaged:
+    """The trained model, from the cache, by the hash of its config."""
+    code = (__file__, recipes.__file__)
+    objective, _ = kept(config, device, lambda: build(config), lambda o: _train(o, config, device), code=code)
+    return objective.averaged
+
+
+def _train(objective: AveragedObjective, config: Training, device: str) -> dict[str, Tensor]:
+    data = data_set(config, "train")
+    loader = TensorLoader(data.x, data.y, batch_size=config.recipe.batch, seed=config.seed, drop_last=True)
+    fit(objective, loader, how(objective, config, device))
     return {}
 
 

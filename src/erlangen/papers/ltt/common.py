@@ -145,7 +145,9 @@ def _conditional(config: Training, transform: Transform, channels: int) -> Condi
 
 def trained(config: Training, device: str = "cpu") -> tuple[Averaged, dict[str, Tensor]]:
     """The trained model, and what was watched: from the cache, by the hash of its config."""
-    objective, notes = kept(config, device, lambda: build(config), lambda o: _train(o, config, device), code=__file__)
+    objective, notes = kept(
+        config, device, lambda: build(config), lambda o: _train(o, config, device), code=(__file__,)
+    )
     return objective.averaged, notes
 
 

@@ -70,7 +70,7 @@ PAPER = tuple(
         f"half-range of digit {digit}, degrees, {title(method, alpha, filters)}",
         {"method": method, "alpha": alpha, "filters": filters, "digit": digit},
         "one narrow range" if method == "augerino" else "180" if TARGETS[digit][1] is None else "90",
-        *(TARGETS[digit] if (method, alpha, filters) == BEST else (None, None)),
+        **(dict(zip(("low", "high"), TARGETS[digit], strict=True)) if (method, alpha, filters) == BEST else {}),
     )
     for method, alpha, filters in METHODS
     for digit in DIGITS

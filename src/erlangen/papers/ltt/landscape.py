@@ -106,6 +106,6 @@ def _train(objective: Landscape, config: Toy, device: str) -> dict[str, Tensor]:
 
 def sampled(config: Toy, samples: int, device: str = "cpu") -> Tensor:
     """Samples for each of the three inputs from the fitted family, `(S, 3, 2)`, on the CPU."""
-    objective, _ = kept(config, device, lambda: _build(config), lambda o: _train(o, config, device), code=__file__)
+    objective, _ = kept(config, device, lambda: _build(config), lambda o: _train(o, config, device), code=(__file__,))
     inputs = torch.eye(3, dtype=torch.get_default_dtype(), device=device)
     return objective.conditional(inputs).sample((samples,), generator(0, device)).cpu()

@@ -1,0 +1,199 @@
+"""What figures 4 and 7 (c) measure, on models whose answers are known."""
+
+import dataclasses
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from erlangen.align import mean_shift
+from erlangen.data import glyphs
+from erlangen.distributions import Conditional, GlobalUniform
+from erlangen.distributions.gaussian import Atom
+from erlangen.models import Averaged
+from erlangen.papers.ltt import figure4, figure7c
+from erlangen.papers.ltt.classify import build, predictions, scores
+from erlangen.papers.ltt.recipes import PUBLISHED, WAYS, recipe
+from erlangen.transforms import Affine
+
+SIZE, REACH = 32, math.radians(40)
+ANGLE = ("angle",)
+SIX = ("tx", "ty", "angle", "scale", "stretch", "shear")
+
+
+class Constant(nn.Module):
+    """The same logits for all images."""
+
+    def forward(self, x):
+        return torch.tensor([2.0, 0.0, -1.0, 0.5]).expand(len(x), -1)
+
+
+class Corners(nn.Module):
+    """The brightness of the four corners as logits."""
+
+    def forward(self, x):
+        return 5 * torch.stack([part.mean((1, 2, 3)) for half in x.chunk(2, 2) for part in half.chunk(2, 3)], -1)
+
+
+def averaged(net):
+    turn = Affine("angle")
+    return Averaged(net, turn, GlobalUniform.over(turn, 1, width=[0.5])).eval()
+
+
+def spread(net, degrees=90.0, *, average=False, change=lambda images: images):
+    """The eKLD of each class of glyphs."""
+    data = glyphs(40, seed=3)
+    images = change(figure4.copies(data, degrees, 3))
+    return figure4.divergence(predictions(averaged(net), images, 5, averaged=average), data.y)
+
+
+@pytest.mark.parametrize("average", [False, True])
+def test_a_constant_classifier_has_no_divergence(average):
+    for found in spread(Constant(), average=average):
+        assert found.abs().max() < 1e-6  # predictions are in float32
+
+
+def test_a_classifier_that_looks_has_one():
+    assert all((found > 1e-3).all() for found in spread(Corners()))
+
+
+def test_copies_are_compared_with_their_own_images():
+    """Not turned at all they are the images; twin: the copies of others."""
+    assert spread(Corners(), 0.0).forward.abs().max() < 1e-6
+    assert spread(Corners(), 0.0, change=lambda x: torch.cat((x[:40], x[40:].roll(1, 0)))).forward.min() > 1e-4
+
+
+def test_the_samples_of_a_copy_are_others_than_those_of_its_image():
+    assert spread(Corners(), 0.0, average=True).forward.min() > 1e-6
+
+
+def test_shares_are_those_of_the_last_three_classes(monkeypatch):
+    monkeypatch.setattr(figure4, "trained", lambda training, device: averaged(Corners()))
+    monkeypatch.setattr(figure4, "data_set", lambda training, part: glyphs(16))
+    rows = figure4.run(dataclasses.replace(figure4.SMOKE, datasets=("rotmnist-lt",)))
+    ekld = {(row["method"], row["class"]): row["ekld"] for row in rows}
+    (found,) = (row for row in rows if "to_none" in row)
+    assert (found["method"], found["class"]) == ("flow", "tail")
+    tail = {method: sum(ekld[method, c] for c in glyphs(4).classes[-3:]) for method in ("none", "augerino", "flow")}
+    for rival in ("none", "augerino"):
+        assert found[f"to_{rival}"] == pytest.approx(tail["flow"] / tail[rival], rel=1e-5)
+
+
+def test_rotations_alone_are_over_the_whole_circle():
+    transform = recipe("cifar10", "rotated").transform()
+    assert transform.names == ANGLE
+    assert transform.periodic == (True,)
+    q = WAYS["rotated"].conditional(transform, 3)(torch.zeros(1, 3, SIZE, SIZE))
+    torch.testing.assert_close(torch.stack((q.low, q.high)).flatten(), torch.tensor([-math.pi, math.pi]))
+    assert recipe("cifar10", "flow") == PUBLISHED["cifar10"]
+
+
+def spots(*angles):
+    """Soft spots at half the radius, counter-clockwise from the right, in a channel each, `(B, C, H, W)` in bytes."""
+    axis = (torch.arange(SIZE) + 0.5) / SIZE * 2 - 1
+    angle = torch.stack(torch.broadcast_tensors(*angles), 1)[..., None, None]
+    far = (axis - 0.5 * angle.cos()) ** 2 + (axis[:, None] + 0.5 * angle.sin()) ** 2
+    return (255 * torch.exp(-far / 0.02)).round().byte()
+
+
+def centre(x):
+    """The centre of mass, y upwards, `(B, 2)`."""
+    axis = (torch.arange(SIZE) + 0.5) / SIZE * 2 - 1
+    mass = x / x.sum((1, 2), keepdim=True)
+    return torch.stack(((mass * axis).sum((1, 2)), -(mass * axis[:, None]).sum((1, 2))), -1)
+
+
+class Sides(nn.Module):
+    """On which of four sides the spot of the second channel is."""
+
+    def forward(self, x):
+        x, y = centre(x[:, 1]).unbind(-1)
+        return 10 * torch.stack((x, y, -x, -y), -1)
+
+
+class Knows(Conditional):
+    """Turns the spot of the first channel back to the right, by 40° at most; the wrong way if the sign is 1."""
+
+    def __init__(self, transform, sign=-1):
+        super().__init__(transform.features, 1, periodic=transform.periodic, bounds=transform.bounds)
+        self.place, self.sign = transform.names.index("angle"), sign
+
+    def forward(self, x):
+        right, up = centre(x[:, 0]).unbind(-1)
+        v = torch.zeros(len(x), self.features)
+        v[:, self.place] = self.sign * torch.atan2(up, right).clamp(-REACH, REACH)
+        return Atom(v, self.periodic)
+
+
+def accuracy(degrees, names, sign=-1, **how):
+    """Of the side of a spot, four of them, when all is turned; with mean-shift if it is said how."""
+    y, turn = torch.arange(4), Affine(*names)
+    x = figure7c.turned(spots(torch.zeros(4), y * math.pi / 2), degrees)
+    model = Averaged(Sides(), turn, Knows(turn, sign)).eval()
+    model = figure7c.Shifted(model, samples=4, **how).eval() if how else model
+    return scores(predictions(model, x, 3), y)["accuracy"]
+
+
+@pytest.mark.parametrize("names", [ANGLE, SIX])
+@pytest.mark.parametrize("way", figure7c.SHIFTS)
+def test_mean_shift_brings_turned_images_back(names, way):
+    """40° at a time are not enough for 90°, and ten tenths of it and the views' own are; twin: the wrong way."""
+    _, how = figure7c.SHIFTS[way]
+    assert accuracy(90, names) == 0
+    assert accuracy(90, names, **how) == 100
+    assert accuracy(90, names, sign=1, **how) == 0
+    assert accuracy(0, names) == accuracy(0, names, **how) == 100
+
+
+def test_mean_shift_along_the_angle_does_not_drift():
+    """A conditional that enlarges whatever it sees would move images out of sight; twin: along all coordinates."""
+
+    class Enlarges(Knows):
+        def forward(self, x):
+            v = super().forward(x).mean
+            return Atom(v.index_fill(1, torch.tensor(SIX.index("scale")), 0.3), self.periodic)
+
+    turn = Affine(*SIX, factored=True)
+    x = figure7c.turned(spots(torch.tensor([0.5]), torch.tensor([1.0])), 90) / 255
+    _, how = figure7c.SHIFTS["equivariant, group mean-shift"]
+    moved = mean_shift(x, turn, Enlarges(turn), **how).x
+    assert abs(torch.atan2(*centre(moved[:, 0]).flip(-1).unbind(-1))) < 0.01
+    torch.testing.assert_close(moved.sum(), x.sum(), rtol=0.01, atol=0)
+    assert mean_shift(x, turn, Enlarges(turn), **how | {"along": None, "steps": 3}).x.sum() > 2 * x.sum()
+    with pytest.raises(ValueError, match=r"along: .*hue"):
+        mean_shift(x, turn, Enlarges(turn), along=["hue"])
+
+
+def test_the_equivariant_flow_has_its_angle_on_the_circle():
+    training = dataclasses.replace(figure7c.SMOKE.training, method="equivariant")
+    objective = build(training)
+    assert objective.averaged.transform.periodic == tuple(name == "angle" for name in SIX)
+    assert objective.equivariance.weight == float(objective.weight.alpha) == PUBLISHED["cifar10"].alpha
+
+
+def test_views_after_mean_shift_are_one_warp_of_the_image():
+    """Two times 45° are a quarter turn, which moves pixels to pixels; twin: two warps are blurred."""
+    turn, seen = Affine("angle"), []
+
+    class Seen(Sides):
+        def forward(self, x):
+            seen.append(x)
+            return super().forward(x)
+
+    class Eighth(Knows):
+        def forward(self, x):
+            return Atom(torch.full((len(x), 1), -math.pi / 4), self.periodic)
+
+    x = spots(torch.tensor([0.3]), torch.tensor([1.0])) / 255
+    model = Averaged(Seen(), turn, Eighth(turn))
+    figure7c.Shifted(model, steps=1, step_size=1.0).eval()(x)
+    torch.testing.assert_close(seen[0], x.rot90(-1, (-2, -1)))
+    g = turn.element(torch.full((1, 1), -math.pi / 4))
+    assert (turn.act(g, turn.act(g, x)) - seen[0]).abs().max() > 0.01
+
+
+def test_images_are_turned_counter_clockwise_in_bytes():
+    x = torch.randint(256, (3, 1, 8, 8), dtype=torch.uint8)
+    assert torch.equal(figure7c.turned(x, 0), x)
+    assert torch.equal(figure7c.turned(x, 90), x.rot90(1, (-2, -1)))
