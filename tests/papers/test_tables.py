@@ -121,3 +121,17 @@ def test_nothing_of_the_paper_is_asked_of_other_data(name):
     table = importlib.import_module(f"erlangen.papers.ltt.{name}")
     asked = [claim.what for claim in table.PAPER if claim.asked != "–"]
     assert asked == ([] if name == "table1_tiny" else ["flow, 20 views"])
+
+
+def test_beyond_thirty_views_none_is_rejected_and_the_model_stays_as_it_is():
+    torch.set_default_dtype(torch.float32)
+    model = classify.build(
+        classify.Training("cifar10", "flow-code", source="glyphs", batch=4, samples=2, inputs=8)
+    ).averaged.eval()
+    seen = []
+    model.register_forward_hook(lambda module, args, out: seen.append((len(out.views), module.rejection)))
+    x = classify.data_set(classify.Training("cifar10", source="glyphs", inputs=4), "test").x
+    for samples in (3, 31):
+        classify.predictions(model, x, samples)
+    assert seen == [(4, 1.0), (31, None)]
+    assert (model.eval_samples, model.rejection, model.identity) == (2, 1.0, "eval")

@@ -14,7 +14,20 @@ from matplotlib.figure import Figure, FigureBase
 from ..report.canvas import encode
 from ..report.style import COLOURS, HAIRLINE, INK, MUTED, RC
 
-__all__ = ["NAMES", "TINTS", "accuracies", "blank", "curve", "first", "panels", "picture", "png", "polar", "sheet"]
+__all__ = [
+    "NAMES",
+    "TINTS",
+    "accuracies",
+    "beside",
+    "blank",
+    "curve",
+    "first",
+    "panels",
+    "picture",
+    "png",
+    "polar",
+    "sheet",
+]
 
 NAMES = {"flow": "flow (ours)", "instaaug": "InstaAug", "augerino": "Augerino", "random": "random affine"}
 TINTS = {"flow": "#2b7fa3", "instaaug": "#e07b39", "augerino": "#7a5ea8", "random": "#9aa5b1"}
@@ -73,9 +86,10 @@ def picture(axes: Axes, image: np.ndarray, title: str = "") -> None:
         axes.set_title(title, fontsize=9, color=INK)
 
 
-def accuracies(axes: Axes, rows: Sequence[Any], paper: Mapping[str, str], *, legend: bool = True) -> None:
+def accuracies(
+    axes: Axes, rows: Sequence[Any], paper: Mapping[str, str], kinds: Sequence[int], *, legend: bool = True
+) -> None:
     """A line for each method: a dot for each seed, in the colour of its number of views, and a bar for the paper's."""
-    kinds = sorted({row["samples"] for row in rows})
     for line, (method, said) in enumerate(paper.items()):
         if said[:1].isdigit():
             axes.plot(float(said.split()[0]), line, "|", color=MUTED, markersize=16, markeredgewidth=2)
@@ -88,7 +102,12 @@ def accuracies(axes: Axes, rows: Sequence[Any], paper: Mapping[str, str], *, leg
     axes.set(yticks=range(len(paper)), yticklabels=list(paper), xlabel="accuracy, %")
     axes.invert_yaxis()
     if legend:
-        axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
+        beside(axes)
+
+
+def beside(axes: Axes) -> None:
+    """The legend, to the right of the axes."""
+    axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
 
 
 def first(rows: Sequence[Any], **where: Any) -> Any:

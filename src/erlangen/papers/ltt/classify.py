@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -21,6 +22,8 @@ from . import recipes
 from .recipes import FLOWS, WAYS, Recipe, recipe
 
 __all__ = ["Training", "build", "data_set", "how", "predictions", "scores", "trained"]
+
+MANY = 30  # beyond so many views the published code rejects none, and leaves out the image as it is
 
 
 @dataclass(frozen=True)
@@ -132,7 +135,10 @@ def _train(objective: AveragedObjective, config: Training, device: str) -> dict[
 @torch.no_grad()
 def predictions(model: Averaged, x: Tensor, samples: int, *, averaged: bool = True, batch: int = 500) -> Tensor:
     """The log-probabilities of inputs, averaged over views or as they are, `(N, K)`, on the CPU."""
+    model = copy(model)
     model.eval_samples = samples
+    if samples > MANY:
+        model.rejection, model.identity = None, False
     device = model.transform.bounds.device
     found = []
     with seeded(0), torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):

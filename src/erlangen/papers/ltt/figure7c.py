@@ -31,7 +31,7 @@ from ...models import Averaged, Prediction, average
 from ...report.style import ACCENT, COLOURS, INK, MUTED, WINDOWS
 from ...transforms import Affine, Group
 from ..base import Claim, Row, Rows, experiment
-from ..draw import curve, sheet
+from ..draw import beside, curve, sheet
 from .classify import Training, data_set, predictions, scores, trained
 from .recipes import WAYS
 
@@ -137,12 +137,12 @@ def run(config: Config) -> list[Row]:
 
 def show(rows: Rows) -> Figure:
     """Accuracy against the angle, a line for each method."""
-    figure, (panel,) = sheet(1, 1, (6.5, 4.2))
+    figure, (panel,) = sheet(1, 1, (8.5, 4.2))
     for way, colour in TINTS.items():
         label = TRAINED.get(way, way if "equivariant" in way else f"flow, {way}")
         curve(panel, [row for row in rows if row["method"] == way], "angle", "accuracy", colour=colour, label=label)
     panel.set(xlabel="test rotation, degrees", ylabel="accuracy, %", xticks=range(0, 181, 30), ylim=(0, 100))
-    panel.legend(frameon=False, fontsize=8)
+    beside(panel)
     return figure
 
 

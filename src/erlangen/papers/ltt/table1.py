@@ -99,7 +99,7 @@ def show(rows: Rows) -> Figure:
     for panel, dataset in zip(axes, DATASETS, strict=True):
         own = [row for row in rows if row["dataset"] == dataset]
         said = {way: PAPER_VALUES[dataset].get(way, "–") for way in METHODS}
-        accuracies(panel, own, said, legend=panel is axes[-1])
+        accuracies(panel, own, said, (1, 20, 100), legend=panel is axes[-1])
         panel.set(title=dataset)
         panel.tick_params(labelleft=panel is axes[0])
     return figure

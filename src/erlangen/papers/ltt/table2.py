@@ -101,7 +101,7 @@ def run(config: Config) -> list[Row]:
 def show(rows: Rows) -> Figure:
     """The accuracies, a dot for each seed, beside the paper's."""
     figure, (panel,) = sheet(1, 1, (8, 3.6))
-    accuracies(panel, rows, PAPER_VALUES)
+    accuracies(panel, rows, PAPER_VALUES, (1, 20, 100))
     return figure
 
 
