@@ -5,9 +5,9 @@ import torch
 
 from erlangen.distributions import RealNVP, quadrature
 from erlangen.transforms import Affine
-from erlangen.utils.gpu import HAS_TRITON
+from erlangen.utils.gpu import runs_triton
 
-needs_cuda = pytest.mark.skipif(not (torch.cuda.is_available() and HAS_TRITON), reason="needs CUDA and Triton")
+needs_cuda = pytest.mark.skipif(not runs_triton(), reason="needs CUDA and Triton")
 KINDS = [{}, {"limit": None, "squash": 6.0, "width": 32}, {"layers": 3, "width": 16}]
 
 

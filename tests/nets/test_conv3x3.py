@@ -5,9 +5,9 @@ import torch
 import torch.nn.functional as F
 
 from erlangen.nets.conv3x3 import Conv3x3, correlate
-from erlangen.utils.gpu import HAS_TRITON
+from erlangen.utils.gpu import runs_triton
 
-needs_cuda = pytest.mark.skipif(not (torch.cuda.is_available() and HAS_TRITON), reason="needs CUDA and Triton")
+needs_cuda = pytest.mark.skipif(not runs_triton(), reason="needs CUDA and Triton")
 SHAPES = [(16, 16, 1, 32, 32), (3, 16, 1, 32, 32), (16, 32, 2, 32, 32), (16, 16, 2, 7, 5), (3, 16, 2, 7, 5)]
 
 

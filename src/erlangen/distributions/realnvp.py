@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..utils.gpu import HAS_TRITON
+from ..utils.gpu import runs_triton
 from ..utils.shapes import check_positive
 from .base import Conditional
 from .circle import by_kind
@@ -94,7 +94,7 @@ class RealNVP(Flow):
 
     def _fuses(self, z: Tensor, width: int) -> bool:
         simple = z.is_cuda and z.dtype == torch.float32 and not any(self.kinds) and z.shape[1] <= MOST
-        return self.fused and HAS_TRITON and simple and width in WIDTHS
+        return self.fused and simple and width in WIDTHS and runs_triton()
 
     def move(self, z: Tensor, raw: Tensor) -> tuple[Tensor, Tensor]:
         """Scales and shifts."""

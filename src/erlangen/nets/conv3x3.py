@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from ..utils.gpu import HAS_TRITON
+from ..utils.gpu import runs_triton
 
 __all__ = ["Conv3x3"]
 
@@ -38,7 +38,7 @@ class Conv3x3(nn.Conv2d):
 
     def forward(self, input: Tensor) -> Tensor:
         """The maps of the filters."""
-        if self.fused and self._few and input.is_cuda and HAS_TRITON:
+        if self.fused and self._few and input.is_cuda and runs_triton():
             half = torch.is_autocast_enabled("cuda") and torch.get_autocast_dtype("cuda") == torch.bfloat16
             x, w = (input.bfloat16(), self.weight.bfloat16()) if half else (input, self.weight)
             if x.dtype == w.dtype == torch.bfloat16:
