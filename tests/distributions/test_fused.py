@@ -25,9 +25,11 @@ def gradients(conditional, h, seed=0):
 @needs_cuda
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 @pytest.mark.parametrize("inputs", [3, 100])
-def test_samples_densities_and_gradients_are_the_same(kind, inputs):
+@pytest.mark.parametrize("circle", [False, True], ids=["line", "circle"])
+def test_samples_densities_and_gradients_are_the_same(kind, inputs, circle):
     torch.set_default_dtype(torch.float32)
-    conditional = RealNVP.over(Affine(), 8, **kind).cuda()
+    conditional = RealNVP.over(Affine(factored=circle), 8, **kind).cuda()
+    assert any(conditional.periodic) == circle
     with torch.no_grad():
         for p in conditional.parameters():
             p += 0.1 * torch.randn_like(p)

@@ -6,8 +6,11 @@ $a = U_l z + p_l$ and the outputs $(t, r) = W_l \,\mathrm{relu}(a) + c_l$,
 
 $$z' = t + z e^s, \qquad s = \lambda \tanh r \text{ (or } r), \qquad z'' = c \tanh(z' / c) \text{ (or } z').$$
 
+The last k coordinates are periodic: read as their sines, then their cosines, and moved by a Möbius map,
+$z' = t + 2 \arctan(e^s \tan \tfrac z2)$, with the slope $1 / (e^{-s} \cos^2 \tfrac z2 + e^s \sin^2 \tfrac z2)$.
+
 Shape:
-    z: `(n, d, m)`, n samples of m inputs; seen p: `(L, w, m)`; first U: `(L, w, d)`; last W: `(L, 2 d, w)`; bias c:
+    z: `(n, d, m)`, n samples of m inputs; seen p: `(L, w, m)`; first U: `(L, w, d + k)`; last W: `(L, 2 d, w)`; bias c:
     `(L, 2 d)`; the result as z, and the logarithm of the volume by which the stack stretches, `(n, m)`.
 """
 
@@ -23,6 +26,7 @@ __all__ = ["couple", "couple_back"]
 
 TILE = 32  # samples
 D: tl.constexpr = tl.constexpr(16)  # coordinates, padded to what a product of matrices takes
+STEEPEST: tl.constexpr = tl.constexpr(8.0)  # the greatest |s| on a circle, where there is no other limit
 
 
 @triton.jit
@@ -39,21 +43,36 @@ def _log_tanh_slope(x):
 
 
 @triton.jit
+def _atan(x):
+    """The arc tangent, to the last digit or two of single precision."""
+    y = tl.abs(x)
+    far, middle = y > 2.414213562373095, y > 0.4142135623730950
+    base = tl.where(far, 1.5707963267948966, tl.where(middle, 0.7853981633974483, 0.0))
+    y = tl.where(far, -1.0 / tl.maximum(y, 1.0), tl.where(middle, (y - 1.0) / (y + 1.0), y))
+    q = y * y
+    series = ((8.05374449538e-2 * q - 1.38776856032e-1) * q + 1.99777106478e-1) * q - 3.33329491539e-1
+    y = base + (series * q * y + y)
+    return tl.where(x < 0.0, -y, y)
+
+
+@triton.jit
 def _dot(a, b):
     return tl.dot(a, b, input_precision="ieee")
 
 
 @triton.jit
-def _weights(first_ptr, last_ptr, bias_ptr, layer, d: tl.constexpr, W: tl.constexpr):
-    """U `(W, D)`, the halves of W for shifts and for log-scales `(D, W)`, and of c `(D,)`."""
+def _weights(first_ptr, last_ptr, bias_ptr, layer, d: tl.constexpr, k: tl.constexpr, W: tl.constexpr):
+    """U `(W, D)`, its columns for cosines, the halves of W for shifts and for log-scales `(D, W)`, and of c `(D,)`."""
     i, w = tl.arange(0, D), tl.arange(0, W)
-    first = tl.load(first_ptr + (layer * W + w[:, None]) * d + i[None, :], mask=(i < d)[None, :], other=0.0)
+    column = first_ptr + (layer * W + w[:, None]) * (d + k) + i[None, :]
+    first = tl.load(column, mask=(i < d)[None, :], other=0.0)
+    cosine = tl.load(column + k, mask=((i >= d - k) & (i < d))[None, :], other=0.0)
     row = (layer * 2 * d + i[:, None]) * W + w[None, :]
     last_t = tl.load(last_ptr + row, mask=(i < d)[:, None], other=0.0)
     last_r = tl.load(last_ptr + row + d * W, mask=(i < d)[:, None], other=0.0)
     bias_t = tl.load(bias_ptr + layer * 2 * d + i, mask=i < d, other=0.0)
     bias_r = tl.load(bias_ptr + layer * 2 * d + d + i, mask=i < d, other=0.0)
-    return first, last_t, last_r, bias_t, bias_r
+    return first, cosine, last_t, last_r, bias_t, bias_r
 
 
 @triton.jit
@@ -71,6 +90,7 @@ def _forth(
     squash,
     L: tl.constexpr,
     d: tl.constexpr,
+    k: tl.constexpr,
     W: tl.constexpr,
     LIMITED: tl.constexpr,
     SQUASHED: tl.constexpr,
@@ -81,22 +101,37 @@ def _forth(
     t = tl.program_id(0) * T + tl.arange(0, T)
     n, samples = tl.program_id(1), tl.num_programs(1)
     there = (i < d)[:, None] & (t < m)[None, :]
+    line, circle = (i < d - k)[:, None], ((i >= d - k) & (i < d))[:, None]
     place = (n * d + i[:, None]) * m + t[None, :]
     z = tl.load(z_ptr + place, mask=there, other=0.0)
     slope = tl.zeros((T,), tl.float32)
     for layer in range(L):
         tl.store(kept_ptr + layer * samples * d * m + place, z, mask=there)
-        first, last_t, last_r, bias_t, bias_r = _weights(first_ptr, last_ptr, bias_ptr, layer, d, W)
+        first, cosine, last_t, last_r, bias_t, bias_r = _weights(first_ptr, last_ptr, bias_ptr, layer, d, k, W)
         seen = tl.load(seen_ptr + (layer * W + w[:, None]) * m + t[None, :], mask=(t < m)[None, :], other=0.0)
-        hidden = tl.maximum(_dot(first, z) + seen, 0.0)
+        if k > 0:
+            pre = _dot(first, tl.where(circle, tl.sin(z), z)) + _dot(cosine, tl.cos(z)) + seen
+        else:
+            pre = _dot(first, z) + seen
+        hidden = tl.maximum(pre, 0.0)
         shift, s = _dot(last_t, hidden) + bias_t[:, None], _dot(last_r, hidden) + bias_r[:, None]
         if LIMITED:
             s = limit * _tanh(s)
-        z = shift + z * tl.exp(s)
-        slope += tl.sum(s, 0)
+        elif k > 0:
+            s = tl.where(circle, STEEPEST * _tanh(s / STEEPEST), s)
+        moved, log_slope = z * tl.exp(s), s
+        if k > 0:
+            sine, cosines = tl.sin(0.5 * z), tl.cos(0.5 * z)
+            low, high = tl.exp(-s) * cosines * cosines, tl.exp(s) * sine * sine
+            # By how much the half angle changes is never beyond a quarter turn, where the half angle itself may be.
+            change = _atan((tl.exp(s) - 1.0) * sine * cosines / (cosines * cosines + high))
+            moved = tl.where(circle, z + 2.0 * change, moved)
+            log_slope = tl.where(circle, -tl.log(low + high), s)
+        z = shift + moved
+        slope += tl.sum(log_slope, 0)
         if SQUASHED:
-            slope += tl.sum(tl.where((i < d)[:, None], _log_tanh_slope(z / squash), 0.0), 0)
-            z = squash * _tanh(z / squash)
+            slope += tl.sum(tl.where(line, _log_tanh_slope(z / squash), 0.0), 0)
+            z = tl.where(line, squash * _tanh(z / squash), z)
     tl.store(out_ptr + place, z, mask=there)
     tl.store(slope_ptr + n * m + t, slope, mask=t < m)
 
@@ -120,6 +155,7 @@ def _back(
     squash,
     L: tl.constexpr,
     d: tl.constexpr,
+    k: tl.constexpr,
     W: tl.constexpr,
     LIMITED: tl.constexpr,
     SQUASHED: tl.constexpr,
@@ -128,7 +164,7 @@ def _back(
     """The gradients of a tile of samples, back through the stack: of z; of p, sample by sample; its part of the rest.
 
     Shape:
-        pre: `(n, L, W, m)`; first_out: `(P, L, W, D)`; last_out: `(P, L, 2, D, W)`; bias_out: `(P, L, 2, D)`, for P
+        pre: `(n, L, W, m)`; first_out: `(P, L, 2, W, D)`; last_out: `(P, L, 2, D, W)`; bias_out: `(P, L, 2, D)`, for P
         programs.
     """
     i, w = tl.arange(0, D), tl.arange(0, W)
@@ -136,39 +172,64 @@ def _back(
     n, samples = tl.program_id(1), tl.num_programs(1)
     part = n * tl.num_programs(0) + tl.program_id(0)
     there = (i < d)[:, None] & (t < m)[None, :]
+    line, circle = (i < d - k)[:, None], ((i >= d - k) & (i < d))[:, None]
     place = (n * d + i[:, None]) * m + t[None, :]
     g = tl.load(grad_ptr + place, mask=there, other=0.0)
     g_slope = tl.load(grad_slope_ptr + n * m + t, mask=t < m, other=0.0)[None, :]
     for step in range(L):
         layer = L - 1 - step
         z = tl.load(kept_ptr + layer * samples * d * m + place, mask=there, other=0.0)
-        first, last_t, last_r, bias_t, bias_r = _weights(first_ptr, last_ptr, bias_ptr, layer, d, W)
+        first, cosine, last_t, last_r, bias_t, bias_r = _weights(first_ptr, last_ptr, bias_ptr, layer, d, k, W)
         seen = tl.load(seen_ptr + (layer * W + w[:, None]) * m + t[None, :], mask=(t < m)[None, :], other=0.0)
-        pre = _dot(first, z) + seen
+        read, level = z, z
+        pre = seen
+        if k > 0:
+            read, level = tl.where(circle, tl.sin(z), z), tl.where(circle, tl.cos(z), 0.0)
+            pre += _dot(cosine, level)
+        pre += _dot(first, read)
         hidden = tl.maximum(pre, 0.0)
         s = _dot(last_r, hidden) + bias_r[:, None]
-        bent = s
+        bend = tl.full((D, T), 1.0, tl.float32)  # ds/dr
         if LIMITED:
             bent = _tanh(s)
-            s = limit * bent
-        stretched = z * tl.exp(s)
+            s, bend = limit * bent, limit * (1.0 - bent * bent)
+        elif k > 0:
+            bent = _tanh(s / STEEPEST)
+            s, bend = tl.where(circle, STEEPEST * bent, s), tl.where(circle, 1.0 - bent * bent, 1.0)
+        slope, by_s, of_slope, slope_by_s = tl.exp(s), z * tl.exp(s), tl.zeros((D, T), tl.float32), bend * 0.0 + 1.0
+        moved = by_s
+        if k > 0:
+            sine, cosines = tl.sin(0.5 * z), tl.cos(0.5 * z)
+            low, high = tl.exp(-s) * cosines * cosines, tl.exp(s) * sine * sine
+            steep, both = 1.0 / (low + high), sine * cosines
+            change = _atan((tl.exp(s) - 1.0) * both / (cosines * cosines + high))
+            moved = tl.where(circle, z + 2.0 * change, moved)
+            slope, by_s = tl.where(circle, steep, slope), tl.where(circle, 2.0 * both * steep, by_s)
+            of_slope = tl.where(circle, steep * both * (tl.exp(-s) - tl.exp(s)), 0.0)
+            slope_by_s = tl.where(circle, steep * (low - high), 1.0)
         if SQUASHED:
-            u = _tanh((_dot(last_t, hidden) + bias_t[:, None] + stretched) / squash)
-            g = tl.where(there, g * (1.0 - u * u) - 2.0 * u / squash * g_slope, 0.0)
-        g_r = tl.where(there, g * stretched + g_slope, 0.0)
-        if LIMITED:
-            g_r = g_r * limit * (1.0 - bent * bent)
+            u = _tanh((_dot(last_t, hidden) + bias_t[:, None] + moved) / squash)
+            squeezed = g * (1.0 - u * u) - 2.0 * u / squash * g_slope
+            g = tl.where(there, tl.where(line, squeezed, g), 0.0)
+        g_r = tl.where(there, (g * by_s + g_slope * slope_by_s) * bend, 0.0)
         g_pre = tl.where(pre > 0.0, _dot(tl.trans(last_t), g) + _dot(tl.trans(last_r), g_r), 0.0)
         tl.store(pre_ptr + ((n * L + layer) * W + w[:, None]) * m + t[None, :], g_pre, mask=(t < m)[None, :])
         own = part * L + layer
-        tl.store(first_out_ptr + (own * W + w[:, None]) * D + i[None, :], _dot(g_pre, tl.trans(z)))
+        cells = (own * 2 * W + w[:, None]) * D + i[None, :]
+        tl.store(first_out_ptr + cells, _dot(g_pre, tl.trans(read)))
         rows = (own * 2 * D + i[:, None]) * W + w[None, :]
         back = tl.trans(tl.where((t < m)[None, :], hidden, 0.0))
         tl.store(last_out_ptr + rows, _dot(g, back))
         tl.store(last_out_ptr + rows + D * W, _dot(g_r, back))
         tl.store(bias_out_ptr + own * 2 * D + i, tl.sum(g, 1))
         tl.store(bias_out_ptr + own * 2 * D + D + i, tl.sum(g_r, 1))
-        g = g * tl.exp(s) + _dot(tl.trans(first), g_pre)
+        g = tl.where(there, g * slope + g_slope * of_slope, 0.0)
+        g_read = _dot(tl.trans(first), g_pre)
+        if k > 0:
+            tl.store(first_out_ptr + cells + W * D, _dot(g_pre, tl.trans(level)))
+            g_level = _dot(tl.trans(cosine), g_pre)
+            g_read = tl.where(circle, g_read * tl.cos(z) - g_level * tl.sin(z), g_read)
+        g += g_read
     tl.store(z_ptr + place, g, mask=there)
 
 
@@ -204,20 +265,19 @@ def couple_back(
     width, tiles = first.shape[1], triton.cdiv(m, TILE)
     parts, side = n * tiles, D.value
     z, pre = torch.empty_like(grad), grad.new_empty(n, layers, width, m)
-    firsts = grad.new_empty(parts, layers, width, side)
+    firsts = grad.new_empty(parts, layers, 2, width, side)
     lasts, biases = grad.new_empty(parts, layers, 2, side, width), grad.new_empty(parts, layers, 2, side)
     given = grad, grad_slope, kept, seen, first, last, bias
-    how = _how(first, d, limit, squash)
+    how, k = _how(first, d, limit, squash), first.shape[2] - d
     _back[(tiles, n)](*given, z, pre, firsts, lasts, biases, m, limit, squash, **how)
-    return (
-        z,
-        pre.sum(0),
-        firsts.sum(0)[..., :d],
-        lasts.sum(0)[:, :, :d].flatten(1, 2),
-        biases.sum(0)[..., :d].flatten(1),
-    )
+    read = firsts[:, :, 0].sum(0)[..., :d]
+    if k:
+        read = torch.cat((read, firsts[:, :, 1].sum(0)[..., d - k : d]), -1)
+    last, bias = lasts.sum(0)[:, :, :d].flatten(1, 2), biases.sum(0)[..., :d].flatten(1)
+    return z, pre.sum(0), read, last, bias
 
 
 def _how(first: Tensor, d: int, limit: float, squash: float) -> dict[str, int | bool]:
-    layers, width, _ = first.shape
-    return {"L": layers, "d": d, "W": width, "LIMITED": limit > 0, "SQUASHED": squash > 0, "T": TILE}
+    layers, width, reads = first.shape
+    flags = {"LIMITED": limit > 0, "SQUASHED": squash > 0}
+    return {"L": layers, "d": d, "k": reads - d, "W": width, "T": TILE, **flags}

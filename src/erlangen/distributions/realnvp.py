@@ -34,8 +34,8 @@ class RealNVP(Flow):
     Train it with the points of `quadrature`: its base is a mixture (see `Mixture`). With a single coordinate, couplings
     read only the input and are together one map, so the mixture does the work.
 
-    On CUDA, in float32 and without periodic coordinates, samples go through all couplings in one kernel, where Triton
-    is installed. It has first derivatives only; set the attribute `fused` to False for others.
+    On CUDA, in float32 and where Triton is installed, samples go through all couplings in one kernel. It has first
+    derivatives only; set the attribute `fused` to False for others.
 
     Args:
         features: the number of coordinates.
@@ -93,8 +93,8 @@ class RealNVP(Flow):
         return z, log_slope
 
     def _fuses(self, z: Tensor, width: int) -> bool:
-        simple = z.is_cuda and z.dtype == torch.float32 and not any(self.kinds) and z.shape[1] <= MOST
-        return self.fused and simple and width in WIDTHS and runs_triton()
+        fits = z.shape[1] <= MOST and width in WIDTHS
+        return self.fused and fits and z.is_cuda and z.dtype == torch.float32 and runs_triton()
 
     def move(self, z: Tensor, raw: Tensor) -> tuple[Tensor, Tensor]:
         """Scales and shifts."""
