@@ -13,6 +13,8 @@ from typing import Annotated, TypeAlias
 import tyro
 
 from .. import __version__
+from .audit import Audit
+from .check import Alarm, Check
 from .fit import Fit, Refusal, Switch
 from .progress import progress
 from .reproduce import Reproduce
@@ -92,6 +94,8 @@ class Figures:
 
 Command: TypeAlias = (
     Annotated[Fit, tyro.conf.subcommand("fit")]
+    | Annotated[Audit, tyro.conf.subcommand("audit")]
+    | Annotated[Check, tyro.conf.subcommand("check")]
     | Annotated[Demo, tyro.conf.subcommand("demo")]
     | Annotated[Gallery, tyro.conf.subcommand("gallery")]
     | Annotated[Figures, tyro.conf.subcommand("figures")]
@@ -103,7 +107,7 @@ DESCRIPTION = """Learn from data which transformations leave an input's meaning 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command and returns its exit code: 0, or 2 for what the user can put right."""
+    """Runs a command and returns its exit code: 0, 2 for what the user can put right, or 1 where a check fails."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if arguments in (["--version"], ["-V"]):
         print(f"erlangen {__version__}")
@@ -115,13 +119,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         args=arguments or ["--help"],
         config=(tyro.conf.OmitSubcommandPrefixes,),
     )
-    # A run folder must be new, which only the command itself can judge.
-    reason = None if isinstance(command, Fit | Reproduce) else refusal(command.output)
+    # A run folder must be new, which only the command itself can judge; a check writes nothing.
+    reason = None if isinstance(command, Check | Fit | Reproduce) else refusal(command.output)
     if reason is None:
         try:
             paths = command.run()
+        except Alarm as alarm:
+            print(f"erlangen: {alarm}", file=sys.stderr)
+            return 1
         except OSError as error:
-            reason = f"{error.filename or command.output}: {error.strerror or error}"
+            reason = f"{error.filename or getattr(command, 'output', command)}: {error.strerror or error}"
         except Refusal as error:
             reason = str(error)
         else:

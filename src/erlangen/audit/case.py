@@ -1,0 +1,210 @@
+"""A model and the images that it is measured on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..data import DataSet, load, named_sets
+from ..estimators.sources import some
+from ..metrics import (
+    Bootstrap,
+    Orbit,
+    Saliency,
+    jacobian_norm,
+    measured,
+    saliency_map,
+    saliency_similarity,
+    there_and_back,
+)
+from ..metrics.outputs import measuring
+from ..transforms.warp import as_signal
+from ..utils.shapes import check_count, compute_dtype, describe
+from .findings import Worst
+from .ladder import Step
+from .measuring import Outcome, Value, calibration, outcome, predict
+from .record import Picture, Result
+from .subject import Preprocess, subject_of
+
+__all__ = ["Case", "Settings", "as_data"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a model is measured.
+
+    Args:
+        images: the greatest number of images; of more, a fixed choice.
+        saliency: on how many of them saliency similarity and sensitivity are measured, which need many gradients; 0 for
+            none.
+        steps: of the path of integrated gradients.
+        batch_size: images that the model sees at a time.
+        bootstrap: how intervals are made.
+        seed: of whatever is random in the model.
+    """
+
+    images: int = 1000
+    saliency: int = 32
+    steps: int = 12
+    batch_size: int = 256
+    bootstrap: Bootstrap = field(default_factory=Bootstrap)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("images", "steps", "batch_size"):
+            check_count(name, getattr(self, name))
+        if not isinstance(self.saliency, int) or self.saliency < 0:
+            raise ValueError(f"saliency: received {self.saliency!r}; accepted is an integer >= 0")
+
+
+class Case:
+    """A model and the images that it is measured on.
+
+    Args:
+        model: a module, a callable, or the place of one.
+        data: images with labels; see `as_data`.
+        preprocess: what the model wants done to images in [0, 1].
+        settings: how it is measured.
+    """
+
+    def __init__(self, model: object, data: object, preprocess: Preprocess, settings: Settings) -> None:
+        every = as_data(data)
+        chosen = _images(some(every, settings.images))
+        self.subject = subject_of(model, chosen.x[:8], preprocess, settings.seed)
+        self.data, self.every, self.settings = chosen.to(self.subject.device), len(every), settings
+        self.x, self.y = self.data.x, _labels(self.data, self.subject.classes)
+        self.logits = predict(self.subject, self.x, settings.batch_size, settings.seed)
+        self.seen = _in_turn(self.y, settings.saliency if self.subject.differentiable else 0)
+
+    def plain(self) -> dict[str, Value]:
+        """Accuracy and calibration of images as they are."""
+        right = (self.logits.argmax(-1) == self.y).to(self.logits.dtype)
+        bootstrap = self.settings.bootstrap
+        accuracy = measured(right, self.y, classes=self.subject.classes, bootstrap=bootstrap)
+        error = calibration(self.logits.log_softmax(-1)[None], self.y, bootstrap)
+        return {"accuracy": Value.of(accuracy), "ece": error}
+
+    def measure(self, step: Step) -> tuple[Result, Outcome]:
+        """Everything under one step, and under its null control where it can be undone."""
+        found, values = self.values(replace(step.orbit, seed=self.settings.seed))
+        null: dict[str, Value] = {}
+        if step.orbit.transform.invertible:
+            _, null = self.values(there_and_back(replace(step.orbit, seed=self.settings.seed)))
+        # Of the control only what a reader compares: it would double the file.
+        null = {name: replace(value, classes=None, inputs=None) for name, value in null.items()}
+        copies = len(found.predicted)
+        return Result(step.transform, step.strength, step.label, copies, found.lost, values, null), found
+
+    def values(self, orbit: Orbit) -> tuple[Outcome, dict[str, Value]]:
+        """Every metric under an orbit."""
+        bootstrap, size = self.settings.bootstrap, self.settings.batch_size
+        found = outcome(self.subject, self.x, self.y, orbit, logits=self.logits, bootstrap=bootstrap, batch_size=size)
+        values, seen = dict(found.values), self.seen
+        if len(seen) and orbit.transform.invertible:
+            saliency = Saliency(steps=self.settings.steps)
+            similar = saliency_similarity(
+                self.subject,
+                self.x[seen],
+                orbit,
+                y=self.y[seen],
+                batch_size=size,
+                bootstrap=bootstrap,
+                saliency=saliency,
+            )
+            values["si"] = Value.of(similar)
+        return found, values
+
+    def sensitivity(self) -> float | None:
+        """The mean norm of the Jacobian, where there are gradients."""
+        if not len(self.seen):
+            return None
+        return float(jacobian_norm(self.subject, self.x[self.seen], seed=self.settings.seed).mean)
+
+    def pictures(self, steps: Sequence[Step], found: Sequence[Worst]) -> list[Picture]:
+        """Images before and after, and where the model looks, for the class that it predicts in either."""
+        before = self.x[[one.index for one in found]]
+        after = torch.cat([self._copy(steps[one.step].orbit, one) for one in found])
+        looks: list[tuple[Tensor, Tensor] | None] = [None] * len(found)
+        if len(self.seen):
+            target = torch.tensor([[one.before, one.after] for one in found], device=before.device).T.flatten()
+            with measuring(self.settings.seed, self.subject):
+                maps = saliency_map(self.subject, torch.cat((before, after)), target, Saliency(threshold=0.0)).cpu()
+            looks = list(zip(*maps.split(len(found)), strict=True))
+        return [Picture(*found) for found in zip(before.cpu(), after.cpu(), looks, strict=True)]
+
+    def _copy(self, orbit: Orbit, found: Worst) -> Tensor:
+        """The copy of an image, `(1, C, H, W)`."""
+        x = self.x[found.index : found.index + 1]
+        return orbit.act(orbit.elements(x)[found.copy : found.copy + 1], x)[0]
+
+
+def _in_turn(y: Tensor, n: int) -> Tensor:
+    """The places of at most n inputs, the classes in turn."""
+    order = y.cpu().argsort(stable=True)
+    _, counts = y.cpu().unique(return_counts=True)
+    rank = torch.cat([torch.arange(int(count)) for count in counts])
+    return order[rank.argsort(stable=True)[:n]].sort().values.to(y.device)
+
+
+def _labels(data: DataSet, classes: int) -> Tensor:
+    if int(data.y.max()) >= classes:
+        accepted = f"0 to {classes - 1}, for the model has {classes} outputs"
+        raise ValueError(f"data: received labels up to {int(data.y.max())}; accepted are {accepted}")
+    return data.y
+
+
+def _images(data: DataSet) -> DataSet:
+    """The same with images in [0, 1], in floating-point."""
+    if data.x.ndim != 4:
+        raise ValueError(f"data: received series {tuple(data.x.shape)}; accepted are images (B, C, H, W)")
+    x = as_signal(data.x, "bilinear")
+    if not bool(((x >= 0) & (x <= 1)).all()):
+        low, high = float(x.min()), float(x.max())
+        raise ValueError(
+            f"data: received images from {low:.4g} to {high:.4g}; accepted are images in uint8 or in [0, 1], before "
+            "any normalisation, which belongs into preprocess (mean and std)"
+        )
+    return replace(data, x=x.to(compute_dtype(x)))
+
+
+def as_data(data: object, **options: Any) -> DataSet:
+    """Images with labels, from a data set, a pair of tensors, or a name or path, of which the test part if it has one.
+
+    Args:
+        data: any of these.
+        **options: for folders, see `erlangen.data.image_folder`.
+    """
+    if isinstance(data, str | os.PathLike):
+        return load(data, "test" if _has_test(os.fspath(data)) else "train", **options)
+    if isinstance(data, tuple | list) and len(data) == 2 and all(isinstance(part, Tensor) for part in data):
+        x, y = data
+        whole = not (y.is_floating_point() or y.is_complex()) and y.ndim == 1 and len(y) > 0
+        if not whole or int(y.min()) < 0:
+            raise ValueError(f"data: received the labels {describe(y)}; accepted are whole numbers (B,), from 0 on")
+        data = DataSet(x.detach(), y.long(), tuple(map(str, range(int(y.max()) + 1))), "images")
+    if not isinstance(data, DataSet):
+        raise ValueError(
+            f"data: received {type(data).__name__}; accepted is a DataSet, a pair of images (B, C, H, W), all of one "
+            "size, and labels (B,), or the name or path of a data set"
+        )
+    return data
+
+
+def _has_test(source: str) -> bool:
+    if source in named_sets():
+        return True
+    if source.endswith(".npz") and os.path.isfile(source):
+        try:
+            with np.load(source, allow_pickle=False) as file:
+                return "x_test" in file.files
+        except (AttributeError, EOFError, OSError, TypeError, ValueError):
+            return False  # the training part, which is then read, says what is wrong
+    test = Path(source) / "test"
+    return test.is_dir() and any(entry.is_dir() for entry in test.iterdir())  # else it is a class of that name

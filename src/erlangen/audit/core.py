@@ -1,0 +1,94 @@
+"""The audit of a model: every metric under every transformation, and what stands out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from ..estimators.sources import describe_data
+from ..utils.io import provenance
+from .case import Case, Settings
+from .findings import blindness, pairs, worst
+from .ladder import Ladder, ladders_of
+from .record import Audit
+from .subject import Preprocess, Subject
+from .words import notes_of, summary_of
+
+__all__ = ["audit"]
+
+Progress = Callable[[float, str], None]
+
+
+def audit(
+    model: object,
+    data: object,
+    transforms: Sequence[str] | Mapping[str, Sequence[float] | Ladder | None] | None = None,
+    *,
+    preprocess: Preprocess | None = None,
+    settings: Settings | None = None,
+    progress: Progress | None = None,
+) -> Audit:
+    """Measures how a model answers to transformed images, beside what resampling alone does.
+
+    Args:
+        model: a module or callable from images to logits (or probabilities), or the place of one; see `load_model`.
+        data: a `DataSet`, a pair of images `(B, C, H, W)` (uint8, or in [0, 1]) and labels `(B,)`, or the name or path
+            of a data set, of which the test part is taken if there is one.
+        transforms: names of `LADDERS`, or names with strengths; all that apply to the images, if None.
+        preprocess: what the model wants done to images in [0, 1].
+        settings: how it is measured.
+        progress: called with the share done, from 0 to 1, and what is being done.
+
+    Raises:
+        ValueError: the model, the data or the transformations cannot be used; the message says why.
+    """
+    began, settings, tell = time.perf_counter(), settings or Settings(), progress or (lambda share, what: None)
+    tell(0.0, "reading")
+    case = Case(model, data, preprocess or Preprocess(), settings)
+    steps, missing = ladders_of(transforms, case.x)
+    results, outcomes = [], []
+    for k, step in enumerate(steps):
+        tell(k / len(steps), f"{step.transform} {step.label}")
+        result, found = case.measure(step)
+        results.append(result)
+        outcomes.append(found)
+    tell(1.0, "what stands out")
+    blind = blindness(case.logits, case.y, case.sensitivity())
+    moved = worst(steps, outcomes, case.y, case.logits)
+    made = Audit(
+        model=_about_model(case.subject),
+        data=_about_data(case),
+        settings=asdict(settings) | {"bootstrap": settings.bootstrap._asdict()},
+        plain=case.plain(),
+        steps=results,
+        pairs=pairs(steps, outcomes, case.y, case.logits),
+        worst=moved,
+        blindness=blind,
+        notes=missing,
+        summary={},
+        provenance=provenance(device=case.x.device, seconds=time.perf_counter() - began),
+        pictures=case.pictures(steps, moved),
+    )
+    made = replace(made, notes=[*missing, *notes_of(made)])
+    return replace(made, summary=summary_of(made))
+
+
+def _about_model(subject: Subject) -> dict[str, Any]:
+    return {
+        "name": subject.name,
+        "classes": subject.classes,
+        "gradients": subject.differentiable,
+        "probabilities": subject.probabilities,
+        "preprocess": asdict(subject.preprocess),
+    }
+
+
+def _about_data(case: Case) -> dict[str, Any]:
+    data, classes = case.data, case.subject.classes
+    about = describe_data(data, {"train": data, "test": None})
+    names = [*data.classes, *(f"output {k}" for k in range(len(data.classes), classes))]
+    kept = {name: about[name] for name in ("name", "shape", "digest", "skipped")}
+    count = {"count": len(data), "of": case.every}
+    return kept | count | {"classes": names, "labels": data.y.tolist(), "seen": case.seen.tolist()}

@@ -1,0 +1,137 @@
+r"""What stands out in an audit: classes that turn into each other, inputs that move most, and a model that is blind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .ladder import Step
+from .measuring import Outcome
+
+__all__ = ["Blindness", "Pair", "Worst", "blindness", "pairs", "worst"]
+
+BLIND = 0.1  # of what the labels hold, below which predictions say next to nothing of the input
+SHARE = 0.1  # of both classes that has to turn into the other
+LEAST = 2  # images of either class
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two classes that turn into each other: under what, and which share of the copies of either becomes the other."""
+
+    first: int
+    second: int
+    transform: str
+    label: str
+    there: float
+    back: float
+
+
+@dataclass(frozen=True)
+class Worst:
+    """An input whose prediction moves far: which, under what copy of which step, and from what to what."""
+
+    index: int
+    step: int
+    copy: int
+    moved: float
+    before: int
+    after: int
+
+
+@dataclass(frozen=True)
+class Blindness:
+    r"""Whether a model is invariant because it hardly looks.
+
+    Attributes:
+        information: $H(\frac1B \sum_x p(\cdot \mid x)) - \frac1B \sum_x H(p(\cdot \mid x))$, what predictions say of
+            the input, in nats.
+        labels: $H(y)$, what there is to say.
+        spread: $\frac12 \mathbb{E} \lVert f(x) - f(x') \rVert_2^2$ over pairs of different inputs: the logit invariance
+            error of something that replaces an image by another.
+        sensitivity: the mean of $\sigma_{\max}(\partial f / \partial x)$ (Moskalev et al., section 4.4); None without
+            gradients.
+        blind: whether the information is less than a tenth of that of the labels; None with one class.
+    """
+
+    information: float
+    labels: float
+    spread: float
+    sensitivity: float | None
+    blind: bool | None
+
+
+def blindness(logits: Tensor, y: Tensor, sensitivity: float | None) -> Blindness:
+    """From the predictions for inputs as they are.
+
+    A model can lower its invariance error by lowering its sensitivity to everything: by answering the same to all
+    inputs, or by logits so small that no prediction says much. Neither is invariance worth having.
+
+    Shape:
+        logits: `(B, K)`; y: `(B,)`.
+    """
+    p = logits.double().softmax(-1)
+    counts = torch.bincount(y, minlength=p.shape[1]).double()
+    information = float(_entropy(p.mean(0)) - _entropy(p).mean())
+    labels = float(_entropy(counts / counts.sum()))
+    spread = float(logits.double().var(0).sum()) if len(logits) > 1 else 0.0
+    blind = information < BLIND * labels if labels > 0 else None
+    return Blindness(max(information, 0.0), labels, spread, sensitivity, blind)
+
+
+def _entropy(p: Tensor) -> Tensor:
+    return torch.special.entr(p).sum(-1)
+
+
+def pairs(steps: Sequence[Step], outcomes: Sequence[Outcome], y: Tensor, logits: Tensor, most: int = 10) -> list[Pair]:
+    """Pairs of classes that turn into each other, each under the step where the smaller of both shares is greatest.
+
+    Only inputs that are classified rightly as they are count: the others are confused without any transformation.
+
+    Shape:
+        y: `(B,)`; logits: `(B, K)`.
+    """
+    classes, right = logits.shape[1], logits.argmax(-1) == y
+    count = torch.bincount(y[right], minlength=classes).double().to(y.device)
+    best: dict[tuple[int, int], Pair] = {}
+    for step, found in zip(steps, outcomes, strict=True):
+        place = (y[right] * classes + found.predicted[:, right]).flatten()
+        table = torch.bincount(place, minlength=classes**2).double().view(classes, classes) / len(found.predicted)
+        share = table / count.clamp_min(1).unsqueeze(1)
+        both = torch.minimum(share, share.T) * (torch.minimum(table, table.T) >= LEAST)
+        for a, b in (both.triu(1) >= SHARE).nonzero().tolist():
+            pair = Pair(a, b, step.transform, step.label, float(share[a, b]), float(share[b, a]))
+            old = best.get((a, b))
+            if old is None or min(pair.there, pair.back) > min(old.there, old.back):
+                best[a, b] = pair
+    return sorted(best.values(), key=lambda pair: -min(pair.there, pair.back))[:most]
+
+
+def worst(steps: Sequence[Step], outcomes: Sequence[Outcome], y: Tensor, logits: Tensor, most: int = 10) -> list[Worst]:
+    """The inputs whose prediction moves most under the mildest step of each transformation, these in turn.
+
+    Mild, because there nobody doubts that the picture shows the same; in turn, because otherwise one transformation
+    would be all of them. Inputs that go from right to wrong come first.
+
+    Shape:
+        y: `(B,)`; logits: `(B, K)`.
+    """
+    mild = [k for k, step in enumerate(steps) if step.transform not in {s.transform for s in steps[:k]}]
+    before = logits.argmax(-1)
+    turned = {k: (before == y) & (outcomes[k].predicted != y) for k in mild}
+    # A prediction that turns wrong is worse than any that only wavers.
+    scores = {k: (outcomes[k].moved.double() + 1e6 * turned[k]).cpu().max(0) for k in mild}
+    queues = {k: scores[k].values.argsort(descending=True).tolist() for k in mild}
+    found: dict[int, int] = {}
+    while len(found) < min(most, len(y)):
+        for k in mild[: min(most, len(y)) - len(found)]:
+            found[next(i for i in queues[k] if i not in found)] = k
+    order = sorted(found, key=lambda i: -float(scores[found[i]].values[i]))
+    return [_moved(outcomes[found[i]], i, found[i], int(scores[found[i]].indices[i]), int(before[i])) for i in order]
+
+
+def _moved(found: Outcome, index: int, step: int, copy: int, before: int) -> Worst:
+    return Worst(index, step, copy, float(found.moved[copy, index]), before, int(found.predicted[copy, index]))

@@ -1,0 +1,173 @@
+r"""The gate: whether a model is less invariant than a baseline, by more than noise.
+
+Both audits have a value for every input, metric and step, so there are differences $d_{ij}$, for the worse where they
+are positive, of input i in test j. Without a change of the model the two values of an input are exchangeable, so that
+signs of its differences are as likely as their opposites, for all j at once. The paired bootstrap with random signs
+$\varepsilon_i = \pm 1$ (the wild bootstrap) draws from just that law,
+
+$$ t_j^* = \frac{\sum_i \varepsilon_i d_{ij}}{\sqrt{\sum_i d_{ij}^2}}, \qquad
+   p_j = P\big(\max_k t_k^* \ge t_j\big), $$
+
+with the given signs counted as one of the draws. An alarm is a $p_j$ of at most the rate. The maximum is over all
+tests, so that the rate is that of *any* false alarm of a whole check, exactly, for any number of inputs and tests.
+
+References:
+    | R. Y. Liu. Bootstrap procedures under some non-i.i.d. models (1988).
+    | P. Westfall, S. Young. Resampling-based multiple testing (1993).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..metrics import Bootstrap, measured
+from ..utils.seeds import generator
+from ..utils.shapes import check_count
+from .measuring import METRICS
+
+__all__ = ["GATED", "Drop", "Verdict", "compare", "sign_test"]
+
+# Both have a scale: logits may grow without any change of a decision.
+GATED = ("accuracy", "consistency")
+CHUNK = 1000  # draws at a time
+
+
+@dataclass(frozen=True)
+class Drop:
+    """One test: what was compared, both means, the change with its interval, and how often chance does as much."""
+
+    transform: str
+    label: str
+    metric: str
+    before: float
+    after: float
+    low: float
+    high: float
+    p: float
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """All tests, the most conspicuous first, and the rate at which any of them is a false alarm."""
+
+    tests: Sequence[Drop]
+    rate: float
+
+    @property
+    def alarms(self) -> list[Drop]:
+        """The tests that chance does not explain."""
+        return [test for test in self.tests if test.p <= self.rate]
+
+
+def compare(
+    audit: Mapping[str, Any],
+    baseline: Mapping[str, Any],
+    *,
+    metrics: Sequence[str] = GATED,
+    rate: float = 0.05,
+    margin: float = 0.0,
+    draws: int = 10_000,
+) -> Verdict:
+    """Whether an audit is worse than a baseline, on the same images and under the same transformations.
+
+    Args:
+        audit: the record of an audit; see `Audit.record` and `read_audit`.
+        baseline: that of another.
+        metrics: which are compared, of accuracy, consistency, li, di and si.
+        rate: of any false alarm.
+        margin: how much worse a mean may be, in the unit of the metric, without being a drop.
+        draws: of signs.
+
+    Raises:
+        ValueError: the audits cannot be compared, or an argument is out of range; the message says why.
+    """
+    if not isinstance(rate, float) or not 0 < rate < 1:
+        raise ValueError(f"rate: received {rate!r}; accepted is a number between 0 and 1")
+    if not isinstance(margin, int | float) or margin < 0:
+        raise ValueError(f"margin: received {margin!r}; accepted is a number >= 0")
+    if unknown := [name for name in metrics if name not in METRICS or name == "ece"] or not metrics:
+        accepted = ", ".join(name for name in METRICS if name != "ece")
+        raise ValueError(f"metrics: received {unknown or 'none'}; accepted are {accepted}, which every input has")
+    if audit["data"].get("digest") != baseline["data"].get("digest"):
+        raise ValueError(
+            "baseline: received an audit of other images; accepted is one of the same images: audit both models anew"
+        )
+    cells = _cells(audit, baseline, metrics)
+    before, after = (torch.stack([cells[key][k] for key in cells], 1) for k in (0, 1))
+    better = torch.tensor([1.0 if METRICS[metric] else -1.0 for *_, metric in cells], dtype=torch.float64)
+    # An input without a value has no difference, and adds to no sum.
+    p = sign_test(((before - after) * better - margin).nan_to_num(0.0), draws=check_count("draws", draws))
+    tests = [_drop(key, before[:, j], after[:, j], float(p[j])) for j, key in enumerate(cells)]
+    return Verdict(sorted(tests, key=lambda test: test.p), rate)
+
+
+def _cells(
+    audit: Mapping[str, Any], baseline: Mapping[str, Any], metrics: Sequence[str]
+) -> dict[tuple[str, str, str], tuple[Tensor, Tensor]]:
+    """The values of all inputs, before and after, by transformation, strength and metric, `(B,)` each.
+
+    Saliency similarity is measured on some of the inputs: the others have NaN.
+    """
+    sides = [{(s["transform"], s["label"]): s["values"] for s in record["steps"]} for record in (baseline, audit)]
+    if lost := [step for step in sides[0] if step not in sides[1]]:
+        name, label = lost[0]
+        raise ValueError(f"audit: received without {name} of {label}, which the baseline has; accepted is the same")
+    count, seen = audit["data"]["count"], audit["data"]["seen"]
+    if "si" in metrics and seen != baseline["data"]["seen"]:
+        raise ValueError(
+            "audit: received si of other inputs; accepted are those of the baseline (saliency, --saliency)"
+        )
+    cells = {}
+    for step in sides[0]:
+        for metric in metrics:
+            if all(metric in side[step] for side in sides):
+                each = [
+                    _placed(side[step][metric]["inputs"], seen if metric == "si" else None, count) for side in sides
+                ]
+                cells[*step, metric] = (each[0], each[1])
+    if not cells:
+        raise ValueError(f"metrics: received {list(metrics)}, which the audits do not share; accepted are theirs")
+    return cells
+
+
+def _placed(values: Sequence[float], seen: Sequence[int] | None, count: int) -> Tensor:
+    """The values of inputs at their places, NaN elsewhere, `(count,)`."""
+    found = torch.full((count,), torch.nan, dtype=torch.float64)
+    found[torch.arange(count) if seen is None else torch.tensor(seen)] = torch.tensor(values, dtype=torch.float64)
+    return found
+
+
+def sign_test(worse: Tensor, *, draws: int = 10_000, seed: int = 0) -> Tensor:
+    r"""How often random signs give a greatest $t^*$ as large as that of each test; see the module.
+
+    Shape:
+        worse: differences, for the worse where positive, `(B, J)`; result: `(J,)`, each in (0, 1].
+
+    Example:
+        >>> alike = sign_test(torch.tensor([[1.0], [-1.0], [1.0], [-1.0]]))
+        >>> worse = sign_test(torch.ones(20, 1))
+        >>> bool(alike > 0.5), bool(worse < 0.001)
+        (True, True)
+    """
+    norm = worse.square().sum(0).sqrt()
+    scaled = worse / torch.where(norm > 0, norm, 1.0)
+    given, source = scaled.sum(0), generator(seed)
+    reached = torch.ones_like(given)  # by the given signs
+    for start in range(0, draws, CHUNK):
+        size = (min(CHUNK, draws - start), len(worse))
+        signs = torch.randint(2, size, generator=source).to(worse.dtype) * 2 - 1
+        greatest = (signs @ scaled).amax(1)
+        reached += (greatest.unsqueeze(1) >= given - 1e-9).sum(0)  # equal to rounding is equal
+    return reached / (draws + 1)
+
+
+def _drop(key: tuple[str, str, str], before: Tensor, after: Tensor, p: float) -> Drop:
+    there = before.isfinite() & after.isfinite()
+    before, after = before[there], after[there]
+    low, high = measured(after - before, bootstrap=Bootstrap()).interval.tolist()
+    return Drop(*key, float(before.mean()), float(after.mean()), low, high, p)

@@ -1,0 +1,80 @@
+"""A claim about a model, as a test makes it: to this transformation it is so invariant, at least."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ..metrics import Orbit
+from ..metrics.orbit import as_orbit
+from ..transforms import FiniteGroup
+from .case import Case, Settings
+from .ladder import Step, ladders_of
+from .measuring import METRICS, Value
+from .subject import Preprocess
+
+__all__ = ["assert_invariant"]
+
+
+def assert_invariant(
+    model: object,
+    data: object,
+    transform: str | Mapping[str, Sequence[float]] | Orbit | FiniteGroup,
+    *,
+    metric: str = "consistency",
+    at_least: float | None = None,
+    at_most: float | None = None,
+    preprocess: Preprocess | None = None,
+    settings: Settings | None = None,
+) -> dict[str, Value]:
+    """Raises an `AssertionError` unless a metric keeps to a limit at every strength of a transformation.
+
+    A limit is missed when the whole confidence interval of the mean misses it, so that noise of the choice of images
+    is no failure; images, copies and resamples are the same in every run.
+
+    Args:
+        model: see `audit`.
+        data: see `audit`.
+        transform: a name of `LADDERS`, such as "rotation" (all its strengths); names with strengths, such as
+            {"rotation": [15, 30]}; an orbit, or a finite group for all of it.
+        metric: accuracy, consistency or si, of which more is better; li, di or ece, of which less is.
+        at_least: the least that is accepted; one of both is given.
+        at_most: the most that is accepted.
+        preprocess: what the model wants done to images in [0, 1].
+        settings: how it is measured.
+
+    Returns:
+        What was measured, by strength.
+    """
+    if metric not in METRICS:
+        raise ValueError(f"metric: received {metric!r}; accepted is one of {', '.join(METRICS)}")
+    if (at_least is None) == (at_most is None):
+        raise ValueError(f"at_least, at_most: received {at_least!r} and {at_most!r}; accepted is one of them")
+    settings = settings or Settings()
+    case = Case(model, data, preprocess or Preprocess(), settings if metric == "si" else replace(settings, saliency=0))
+    found, misses = {}, []
+    for step in _steps(transform, case):
+        _, values = case.values(step.orbit)
+        if metric not in values:
+            raise ValueError(f"metric: received {metric!r}, which needs gradients and a transform that can be undone")
+        value = found[f"{step.transform} {step.label}"] = values[metric]
+        below = at_least is not None and value.high < at_least
+        if below or (at_most is not None and value.low > at_most):
+            misses.append(f"{step.transform} {step.label}: {value.mean:.4g} ({value.low:.4g} to {value.high:.4g})")
+    if misses:
+        limit = f"at least {at_least:g}" if at_least is not None else f"at most {at_most:g}"
+        raise AssertionError(f"{metric} of {case.subject.name} should be {limit}, but is\n  " + "\n  ".join(misses))
+    return found
+
+
+def _steps(transform: object, case: Case) -> list[Step]:
+    if isinstance(transform, Orbit | FiniteGroup):
+        orbit = as_orbit(transform)
+        return [Step(type(orbit.transform).__name__, 1.0, "orbit", orbit)]
+    if not isinstance(transform, str | Mapping):
+        got = type(transform).__name__
+        raise ValueError(
+            f"transform: received {got}; accepted is a name, names with strengths, an Orbit or FiniteGroup"
+        )
+    steps, _ = ladders_of([transform] if isinstance(transform, str) else transform, case.x)
+    return [replace(step, orbit=replace(step.orbit, seed=case.settings.seed)) for step in steps]

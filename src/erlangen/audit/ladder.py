@@ -1,0 +1,206 @@
+r"""Transformations at growing strength: what is done to images, how much of it, and how to say so."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.distributions import Distribution, constraints
+
+from ..metrics import Orbit
+from ..transforms import HSV, Affine, Flips, Transform
+from ..transforms.warp import as_signal
+from ..utils.shapes import describe
+
+__all__ = ["LADDERS", "Blur", "Each", "Ladder", "Step", "ladders_of"]
+
+
+class Each(Distribution):
+    """A law that gives each of its points once, in order: all draws together are all points, so nothing is random.
+
+    Args:
+        points: coordinates.
+
+    Shape:
+        points: `(S, d)`.
+    """
+
+    arg_constraints: ClassVar[dict[str, Any]] = {}  # nothing to check
+
+    def __init__(self, points: Tensor) -> None:
+        self.points = points
+        super().__init__(torch.Size(), points.shape[1:], validate_args=False)
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """The points for every input, `(S, B)` to `(S, B, d)`."""
+        many, inputs = sample_shape
+        if many != len(self.points):
+            raise ValueError(f"samples: received {many}; accepted is {len(self.points)}, the number of points")
+        return self.points[:, None].expand(-1, inputs, -1)
+
+
+class Blur(Transform):
+    r"""A Gaussian filter of standard deviation $\sigma$ pixels; at the border pixels repeat. It cannot be undone.
+
+    Shape:
+        x: `(B, C, H, W)`; v and elements: `(*S, B, 1)`.
+    """
+
+    element_shape = (1,)
+    acts_on = "detail"
+
+    def __init__(self) -> None:
+        bounds = torch.tensor([[0.0], [4.0]], dtype=torch.float64)
+        super().__init__(("sigma",), bounds, supports=(constraints.nonnegative,))
+
+    def element(self, v: Tensor) -> Tensor:
+        """The standard deviation itself."""
+        return self.coordinates(v)
+
+    def act(self, g: Tensor, x: Tensor) -> Tensor:
+        """Filters along rows, then along columns, with a kernel of three standard deviations to either side."""
+        g, x = self.elements_like(g), as_signal(x, "bilinear", g)
+        reach = math.ceil(3 * float(g.max()))
+        place = torch.arange(-reach, reach + 1, dtype=g.dtype, device=g.device)
+        kernel = (-(place / g.clamp_min(1e-3)).square() / 2).softmax(-1)
+        rows = F.pad(x, (reach, reach, 0, 0), "replicate").unfold(-1, 2 * reach + 1, 1)
+        found = torch.einsum("bchwk,...bk->...bchw", rows, kernel)
+        padded = F.pad(found.flatten(0, -4), (0, 0, reach, reach), "replicate").unflatten(0, found.shape[:-3])
+        return torch.einsum("...bchwk,...bk->...bchw", padded.unfold(-2, 2 * reach + 1, 1), kernel)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One strength of one transformation.
+
+    Attributes:
+        transform: the name of the transformation.
+        strength: how much of it, in the unit of its ladder.
+        label: the same in words.
+        orbit: the copies that images are compared with.
+    """
+
+    transform: str
+    strength: float
+    label: str
+    orbit: Orbit
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """A transformation and the strengths at which it is measured.
+
+    Args:
+        make: makes the transform.
+        strengths: growing, in the unit of people: degrees, shares of the side, factors.
+        points: from a strength to the coordinates of the copies, both directions of everything; None for all elements
+            of a finite group.
+        label: how to write a strength.
+        colours: whether it needs images in colour.
+    """
+
+    make: Callable[[], Transform]
+    strengths: Sequence[float]
+    points: Callable[[float], Sequence[Sequence[float]]] | None = None
+    label: Callable[[float], str] = str
+    colours: bool = False
+
+    def steps(self, name: str, like: Tensor, strengths: Sequence[float] | None = None) -> list[Step]:
+        """The steps, on the device and in the type of a tensor."""
+        transform = self.make().to(like)
+        found = []
+        for strength in self.strengths if strengths is None else strengths:
+            if self.points is None:
+                orbit = Orbit(transform)
+            else:
+                v = torch.tensor(self.points(strength), dtype=like.dtype, device=like.device)
+                orbit = Orbit(transform, Each(v), samples=len(v))
+            found.append(Step(name, float(strength), self.label(strength), orbit))
+        return found
+
+
+def _both(scale: Callable[[float], float], period: float | None = None) -> Callable[[float], list[list[float]]]:
+    """A coordinate in both directions; one of them where they meet, half a period away."""
+
+    def points(strength: float) -> list[list[float]]:
+        v = scale(strength)
+        meet = period is not None and math.isclose(v, period / 2)
+        return [[v]] if meet else [[v], [-v]]
+
+    return points
+
+
+def _four(share: float) -> list[list[float]]:
+    """Right, left, down and up by a share of the longer side, two units long."""
+    v = 2 * share
+    return [[v, 0.0], [-v, 0.0], [0.0, v], [0.0, -v]]
+
+
+def _degrees(s: float) -> str:
+    return f"{s:g}°"
+
+
+def _factor(s: float) -> str:
+    return f"×{s:g}"
+
+
+LADDERS: dict[str, Ladder] = {
+    "rotation": Ladder(lambda: Affine("angle"), (15, 30, 60, 90, 180), _both(math.radians, 2 * math.pi), _degrees),
+    "translation": Ladder(
+        lambda: Affine("tx", "ty"), (0.0625, 0.125, 0.25), _four, lambda s: f"{100 * s:.3g} % of the side"
+    ),
+    "scale": Ladder(lambda: Affine("scale"), (1.1, 1.25, 1.5), _both(math.log), _factor),
+    "shear": Ladder(lambda: Affine("shear"), (0.1, 0.2, 0.4), _both(float), lambda s: f"{s:g}"),
+    "flip": Ladder(Flips, (1,), None, lambda s: "left to right"),
+    "hue": Ladder(lambda: HSV("hue"), (30, 90, 180), _both(lambda s: s / 360, 1.0), _degrees, True),
+    "saturation": Ladder(lambda: HSV("saturation"), (1.25, 1.5, 2), _both(math.log), _factor, True),
+    "blur": Ladder(Blur, (0.5, 1, 2), lambda s: [[s]], lambda s: f"{s:g} pixels"),
+}
+
+
+def ladders_of(
+    wanted: Sequence[str] | Mapping[str, Sequence[float] | Ladder | None] | None, x: Tensor
+) -> tuple[list[Step], list[str]]:
+    """The steps of the transformations that are wanted, and a line for each that the images do not allow.
+
+    Args:
+        wanted: names of `LADDERS`, or names with strengths (None for those of the ladder) or ladders of one's own;
+            all of them, if None.
+        x: the images, `(B, C, H, W)`: their channels decide, and the steps are on their device and of their type.
+    """
+    if isinstance(wanted, str):
+        raise ValueError(f"transforms: received {wanted!r}; accepted are names in a list, or a mapping to strengths")
+    asked: Mapping[str, Any] = (
+        wanted if isinstance(wanted, Mapping) else dict.fromkeys(LADDERS if wanted is None else wanted)
+    )
+    steps, notes, grey = [], [], []
+    for name, strengths in asked.items():
+        ladder = strengths if isinstance(strengths, Ladder) else LADDERS.get(name)
+        if ladder is None:
+            raise ValueError(f"transforms: received {name!r}; accepted are {', '.join(LADDERS)}, or a Ladder")
+        if ladder.colours and x.shape[1] != 3:
+            grey.append(name)
+            continue
+        if isinstance(strengths, Ladder) or strengths is None:
+            steps += ladder.steps(name, x)
+        else:
+            steps += ladder.steps(name, x, _checked(name, strengths))
+    if grey:
+        notes.append(f"Not measured, since the images have no colours: {', '.join(grey)}.")
+    if not steps:
+        raise ValueError(
+            f"transforms: received {list(asked)} for images of {x.shape[1]} channels; none applies to them"
+        )
+    return steps, notes
+
+
+def _checked(name: str, strengths: Sequence[float]) -> Sequence[float]:
+    numbers = isinstance(strengths, Sequence) and all(isinstance(s, int | float) for s in strengths)
+    if not numbers or not strengths or not all(0 < s < math.inf for s in strengths):
+        raise ValueError(f"transforms[{name!r}]: received {describe(strengths)}; accepted are finite numbers > 0")
+    return strengths

@@ -1,0 +1,184 @@
+"""Models that nobody here made: from a run folder, a `torch.export` file, an ONNX file, or a function by its name."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..utils.shapes import describe
+
+__all__ = ["Loaded", "in_batches_of", "load_model"]
+
+ACCEPTED = (
+    "a module or callable, a run folder, a .pt2 file of torch.export, an .onnx file, or package.module:function that "
+    "returns a module"
+)
+PICKLES = (".bin", ".ckpt", ".pickle", ".pkl", ".pt", ".pth")
+
+
+class Loaded(NamedTuple):
+    """A model: what to call, what to name it in a report, and the type of its weights (None: as torch has it)."""
+
+    call: Callable[[Tensor], Any]
+    name: str
+    dtype: torch.dtype | None = None
+
+
+def load_model(source: object) -> Loaded:
+    """A model, whatever it is kept in.
+
+    Args:
+        source: a module or another callable from images `(B, C, H, W)` to logits `(B, K)`; or the place of one: a run
+            folder, a `.pt2` or `.onnx` file, or `package.module:function`, which is called without arguments.
+
+    Raises:
+        ValueError: there is no model; the message says why.
+    """
+    if not isinstance(source, str | os.PathLike):
+        if not callable(source):
+            raise ValueError(f"model: received {describe(source)}; accepted is {ACCEPTED}")
+        name = type(source).__name__ if isinstance(source, nn.Module) else getattr(source, "__name__", "a function")
+        return Loaded(source, name, _dtype(source))
+    path = Path(source).expanduser()
+    if not path.exists() and re.fullmatch(r"[\w.]+:\w+", str(source)):
+        return _from_function(*str(source).split(":"))
+    if not path.exists():
+        raise ValueError(f"model: received {str(source)!r}, which does not exist; accepted is {ACCEPTED}")
+    if path.is_dir():
+        return _from_run(path)
+    readers = {".pt2": _from_export, ".onnx": _from_onnx}
+    if path.suffix not in readers:
+        why = ": a pickle may hold any code, so it is not read" if path.suffix in PICKLES else ""
+        raise ValueError(f"model: received {str(source)!r}{why}; accepted is {ACCEPTED}")
+    return readers[path.suffix](path)
+
+
+def _dtype(model: object) -> torch.dtype | None:
+    """The type of the first weights in floating-point, if there are some."""
+    weights = model.parameters() if isinstance(model, nn.Module) else ()
+    return next((w.dtype for w in weights if w.is_floating_point()), None)
+
+
+def _from_run(folder: Path) -> Loaded:
+    from ..estimators import load_run
+
+    run = load_run(folder)
+    call = run.model if run.averages else run.model.classify
+    return Loaded(call, folder.resolve().name, run.model.transform.bounds.dtype)
+
+
+def _from_function(module: str, function: str) -> Loaded:
+    """Calls `module.function()`; modules of the working folder are found, as `python -m` finds them."""
+    place, here = f"{module}:{function}", os.getcwd()
+    sys.path.insert(0, here)
+    try:
+        made = getattr(importlib.import_module(module), function)()
+    except Exception as error:  # code of other people fails in any way, and has to be named
+        reason = f"{type(error).__name__}: {error}"
+        raise ValueError(
+            f"model: received {place!r}, which gives no model ({reason}); accepted is {ACCEPTED}"
+        ) from error
+    finally:
+        sys.path.remove(here)
+    if not callable(made):
+        raise ValueError(f"model: received {place!r}, which returns {describe(made)}; accepted is a module or callable")
+    return Loaded(made, place, _dtype(made))
+
+
+def _from_export(path: Path) -> Loaded:
+    try:
+        program = torch.export.load(path)
+    except Exception as error:  # a damaged archive fails in any way
+        raise ValueError(
+            f"model: received {str(path)!r}, which torch.export cannot read ({_first_line(error)})"
+        ) from error
+    module = program.module()
+    names = program.graph_signature.user_inputs
+    nodes = [node for node in program.graph.nodes if node.op == "placeholder" and node.name in names]
+    if len(nodes) != 1:
+        raise ValueError(f"model: received {str(path)!r} with the inputs {list(names)}; accepted is one, the images")
+    value = nodes[0].meta["val"]
+
+    def call(x: Tensor) -> Any:  # not the module itself: one that was exported refuses eval()
+        return module(x)
+
+    return Loaded(in_batches_of(value.shape[0], call), path.name, value.dtype)
+
+
+def _from_onnx(path: Path) -> Loaded:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise ValueError(
+            f"model: received {str(path)!r}, for which onnxruntime is missing; install erlangen[onnx]"
+        ) from error
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    try:
+        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # of onnxruntime's own classes, which differ between versions
+        raise ValueError(
+            f"model: received {str(path)!r}, which onnxruntime cannot read ({_first_line(error)})"
+        ) from error
+    entry, exit_ = session.get_inputs(), _output(path, session.get_outputs())
+    types = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16}
+    if len(entry) != 1 or entry[0].type not in types or not entry[0].shape:
+        got = ", ".join(f"{node.name} {node.type}" for node in entry)
+        raise ValueError(
+            f"model: received {str(path)!r} with the inputs {got}; accepted is one, images in floating-point"
+        )
+    name, dtype, flat, size = entry[0].name, types[entry[0].type], len(entry[0].shape) == 2, entry[0].shape[0]
+
+    def call(x: Tensor) -> Tensor:
+        images = x.detach().flatten(1) if flat else x.detach()
+        (found,) = session.run([exit_], {name: images.cpu().numpy().astype(dtype)})
+        return torch.from_numpy(_rows(found)).to(x)
+
+    return Loaded(in_batches_of(size, call), path.name)
+
+
+def _output(path: Path, nodes: Sequence[Any]) -> str:
+    """The output with scores: classifiers of scikit-learn have one of labels before it."""
+    scores = [node.name for node in nodes if node.type.startswith(("tensor(float", "tensor(double", "seq(map("))]
+    if not scores:
+        got = ", ".join(f"{node.name} {node.type}" for node in nodes)
+        raise ValueError(f"model: received {str(path)!r} with the outputs {got}; accepted is one of scores (B, K)")
+    return scores[0]
+
+
+def _rows(found: Any) -> np.ndarray:
+    """Scores `(B, K)`, also from a dictionary for each input, which is what skl2onnx makes unless told otherwise."""
+    if isinstance(found, list):
+        found = [[row[key] for key in sorted(row)] for row in found]
+    return np.array(found)
+
+
+def in_batches_of(size: object, call: Callable[[Tensor], Any]) -> Callable[[Tensor], Any]:
+    """A function that is called with batches of one size only, if that is a number: the last is filled up."""
+    if not isinstance(size, int):
+        return call
+
+    def each(x: Tensor) -> Any:
+        parts = []
+        for part in x.split(size):
+            whole = torch.cat((part, part[-1:].expand(size - len(part), *part.shape[1:])))
+            found = call(whole)
+            if not isinstance(found, Tensor) or len(found) != size:
+                return found  # whose shape is refused, in words, by who asked
+            parts.append(found[: len(part)])
+        return torch.cat(parts)
+
+    return each
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,125 @@
+r"""Everything that one step of a ladder says of a model, from one pass over its copies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..metrics import Bootstrap, Measured, Orbit, ece, measured
+from ..metrics.invariance import distribution_error, logit_error
+from ..metrics.outputs import classify_copies, measuring
+from ..utils.seeds import generator
+from .subject import Subject
+
+__all__ = ["METRICS", "Outcome", "Value", "calibration", "outcome", "predict"]
+
+# What is measured, and whether more of it is better.
+METRICS = {"accuracy": True, "consistency": True, "li": False, "di": False, "si": True, "ece": False}
+BINS = 15
+FLAT = 1 / 255  # an image whose pixels differ by less shows nothing
+
+
+@dataclass(frozen=True)
+class Value:
+    """A metric: its mean, the ends of its interval, the means of classes, and the value of each input if it has one."""
+
+    mean: float
+    low: float
+    high: float
+    classes: list[float] | None = None
+    inputs: list[float] | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, found: Measured) -> Value:
+        """A measurement as plain numbers, those of inputs to six digits: a file keeps many of them."""
+        low, high = found.interval.tolist()
+        each = [float(f"{value:.6g}") for value in found.inputs.tolist()]
+        return cls(float(found.mean), low, high, None if found.classes is None else found.classes.tolist(), each)
+
+
+class Outcome(NamedTuple):
+    """What became of the copies of images.
+
+    Attributes:
+        values: the metrics by name.
+        moved: how far the prediction of each copy has moved, $D_{KL}$, `(S, B)`.
+        predicted: the class of each copy, `(S, B)`.
+        lost: the number of copies in which nothing is left of an image that showed something.
+    """
+
+    values: dict[str, Value]
+    moved: Tensor
+    predicted: Tensor
+    lost: int
+
+
+@torch.no_grad()
+def predict(subject: Subject, x: Tensor, batch_size: int, seed: int) -> Tensor:
+    """The logits of images in [0, 1], `(B, C, H, W)` to `(B, K)`."""
+    with measuring(seed, subject):
+        return torch.cat([subject(part) for part in x.split(batch_size)])
+
+
+@torch.no_grad()
+def outcome(
+    subject: Subject, x: Tensor, y: Tensor, orbit: Orbit, *, logits: Tensor, bootstrap: Bootstrap, batch_size: int = 256
+) -> Outcome:
+    """Moves images, asks the model about the copies, and compares.
+
+    Shape:
+        x: `(B, C, H, W)`, in [0, 1]; y: `(B,)`; logits: of the images, `(B, K)`.
+    """
+    found, lost = [], 0
+    with measuring(orbit.seed, subject):
+        for batch in orbit.batches(x, batch_size):
+            parts = [orbit.act(g, batch.x) for g in batch.elements]
+            shown = ~_flat(batch.x)
+            lost += sum(int((_flat(part) & shown).sum()) for part in parts)
+            found.append(torch.cat([classify_copies(subject, part) for part in parts]))
+    copies = torch.cat(found, 1)
+    predicted, classes = copies.argmax(-1), logits.shape[1]
+    moved = distribution_error(logits, copies)
+    each = {
+        "accuracy": (predicted == y).to(logits.dtype),
+        "consistency": (predicted == logits.argmax(-1)).to(logits.dtype),
+        "li": logit_error(logits, copies),
+        "di": moved,
+    }
+    values = {
+        name: Value.of(measured(errors.mean(0), y, classes=classes, bootstrap=bootstrap))
+        for name, errors in each.items()
+    }
+    values["ece"] = calibration(copies.log_softmax(-1), y, bootstrap)
+    return Outcome(values, moved, predicted, lost)
+
+
+def _flat(x: Tensor) -> Tensor:
+    """Which images show nothing, `(..., C, H, W)` to `(...)`."""
+    return (x.amax((-1, -2)) - x.amin((-1, -2))).amax(-1) < FLAT
+
+
+def calibration(log_probs: Tensor, y: Tensor, bootstrap: Bootstrap) -> Value:
+    r"""The expected calibration error over all copies, with an interval by bootstrap over inputs.
+
+    The error of a resample is too large (its bins are noisier), so the interval is the reflected one,
+    $2 \hat e - e^*$, and not below 0.
+
+    Shape:
+        log_probs: `(S, B, K)`; y: `(B,)`.
+    """
+    error = float(ece(log_probs.flatten(0, 1), y.repeat(len(log_probs)), BINS))
+    confidence, label = log_probs.exp().max(-1)
+    place = ((confidence * BINS).ceil().long() - 1).clamp(0, BINS - 1)
+    gap = (label == y).to(confidence.dtype) - confidence
+    gaps = gap.new_zeros(*gap.shape, BINS).scatter(-1, place.unsqueeze(-1), gap.unsqueeze(-1)).mean(0).cpu()
+    source, n, errors = generator(bootstrap.seed), len(gaps), []
+    for start in range(0, bootstrap.resamples, 100):
+        index = torch.randint(n, (min(100, bootstrap.resamples - start), n), generator=source)
+        counts = gaps.new_zeros(index.shape).scatter_add(1, index, gaps.new_ones(index.shape))
+        errors.append((counts @ gaps / n).abs().sum(-1))
+    ends = torch.tensor([(1 + bootstrap.level) / 2, (1 - bootstrap.level) / 2], dtype=gaps.dtype)
+    low, high = (2 * error - torch.cat(errors).quantile(ends)).clamp_min(0).tolist()
+    return Value(error, low, high)

@@ -1,0 +1,139 @@
+"""What is audited: a model behind its preprocessing, called in a way that names what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..metrics.outputs import classify, measuring
+from ..utils.shapes import describe
+from .loading import load_model
+
+__all__ = ["Preprocess", "Subject", "subject_of"]
+
+
+@dataclass(frozen=True)
+class Preprocess:
+    r"""What a model wants done to images in [0, 1]: $(\mathrm{resize}(x) - \mu) / \sigma$.
+
+    It comes after a transformation, never before: outside the frame is black, not the mean colour.
+
+    Args:
+        size: the side, or height and width, to which images are resized; theirs if None.
+        mean: of each channel, or of all.
+        std: of each channel, or of all.
+        channels: to how many channels grey images are copied.
+    """
+
+    size: int | tuple[int, int] | None = None
+    mean: Sequence[float] = (0.0,)
+    std: Sequence[float] = (1.0,)
+    channels: int | None = None
+
+    def __post_init__(self) -> None:
+        sides = self.size if isinstance(self.size, tuple) else (1 if self.size is None else self.size,) * 2
+        if len(sides) != 2 or not all(isinstance(n, int) and n > 0 for n in sides):
+            raise ValueError(f"size: received {self.size!r}; accepted is a number of pixels, or (height, width)")
+        if self.channels is not None and (not isinstance(self.channels, int) or self.channels < 1):
+            raise ValueError(f"channels: received {self.channels!r}; accepted is an integer > 0")
+        if not self.std or not all(s > 0 for s in self.std):
+            raise ValueError(f"std: received {list(self.std)}; accepted are numbers > 0, one or one for each channel")
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Images as the model wants them, `(B, C, H, W)` to `(B, C', H', W')`."""
+        if self.channels is not None and x.shape[1] == 1:
+            x = x.expand(-1, self.channels, -1, -1)
+        size = (self.size, self.size) if isinstance(self.size, int) else self.size
+        if size is not None and tuple(x.shape[-2:]) != size:
+            x = F.interpolate(x, size, mode="bilinear", antialias=True, align_corners=False)
+        for name, values in (("mean", self.mean), ("std", self.std)):
+            if len(values) not in (1, x.shape[1]):
+                got, accepted = f"{len(values)} numbers", f"one, or {x.shape[1]}, one for each channel"
+                raise ValueError(f"{name}: received {got} for images of {x.shape[1]} channels; accepted is {accepted}")
+        mean, std = (x.new_tensor(values).view(-1, 1, 1) for values in (self.mean, self.std))
+        return (x - mean) / std
+
+
+class Subject(nn.Module):
+    """A model behind its preprocessing, from images in [0, 1] to finite logits.
+
+    Args:
+        call: from images to logits, or to probabilities.
+        preprocess: what is done to images before.
+        dtype: of the images that the model takes; torch's default if None.
+        name: what to call it.
+
+    Shape:
+        x: `(B, C, H, W)`; result: `(B, K)`.
+    """
+
+    def __init__(
+        self, call: Callable[[Tensor], Any], preprocess: Preprocess, dtype: torch.dtype | None = None, name: str = ""
+    ) -> None:
+        super().__init__()
+        self.call, self.preprocess, self.name = call, preprocess, name
+        self.dtype = dtype or torch.get_default_dtype()
+        self.probabilities = self.differentiable = False
+        self.classes = 0
+
+    @property
+    def device(self) -> torch.device:
+        """Where its weights are; the processor where it has none."""
+        return next((w.device for w in self.parameters()), torch.device("cpu"))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The logits; the logarithms of probabilities, if that is what the model gives."""
+        found = self._logits(x)
+        # What rounding cannot tell from zero would otherwise be logits without bound.
+        return found.clamp_min(torch.finfo(found.dtype).eps).log() if self.probabilities else found
+
+    def _logits(self, x: Tensor) -> Tensor:
+        found = classify(self.call, self.preprocess(x.to(self.dtype)))
+        bad = int((~found.isfinite()).any(-1).sum())
+        if bad:
+            raise ValueError(
+                f"model: received NaN or infinite logits for {bad} of {len(x)} images; accepted are finite logits"
+            )
+        return found.to(x.dtype)
+
+    def probe(self, x: Tensor, seed: int = 0) -> None:
+        """Calls the model for the first time, with some of the images, and learns what it gives.
+
+        Raises:
+            ValueError: it fails, or gives something else than logits of two classes or more; the message says so.
+        """
+        with measuring(seed, self):
+            try:
+                with torch.no_grad():
+                    found = self._logits(x)
+                with torch.enable_grad():
+                    self.differentiable = self._logits(x[:1].clone().requires_grad_()).requires_grad
+            except ValueError:
+                raise
+            except Exception as error:  # a model of other people fails in any way
+                reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+                shape = tuple(self.preprocess(x).shape)
+                hint = (
+                    "accepted is a model for such images: set size, channels, mean and std to what it was trained with"
+                )
+                raise ValueError(f"model: received images {shape}, for which it fails ({reason}); {hint}") from error
+        self.classes = found.shape[1]
+        if self.classes < 2:
+            raise ValueError(
+                f"model: received the output {describe(found)}; accepted are logits of at least two classes"
+            )
+        total = found.sum(-1)
+        self.probabilities = bool((found >= 0).all()) and torch.allclose(total, torch.ones_like(total), atol=1e-3)
+
+
+def subject_of(model: object, x: Tensor, preprocess: Preprocess, seed: int = 0) -> Subject:
+    """A model that has been called once with some of the images in [0, 1], so that it is known to work."""
+    loaded = load_model(model)
+    subject = Subject(loaded.call, preprocess, loaded.dtype, loaded.name)
+    subject.probe(x.to(subject.device), seed)
+    return subject

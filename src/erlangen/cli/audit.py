@@ -1,0 +1,117 @@
+"""`erlangen audit`: any model, measured under transformations of any data."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from .fit import Refusal, is_memory, left_open
+from .progress import progress
+
+__all__ = ["Audit", "parse_ladders"]
+
+SMALL = 64  # pixels along a side, up to which threads gain little and, on a busy machine, lose a lot
+MODEL = (
+    "A run folder, a .pt2 file of torch.export, an .onnx file, or package.module:function that returns a module. It "
+    "takes images (B, C, H, W) and gives logits or probabilities (B, K)."
+)
+TRANSFORMS = (
+    "Which transformations, with strengths if they are not the defaults: rotation:15:30,flip. Names: rotation "
+    "(degrees), translation (share of the side), scale (factor), shear, flip, hue (degrees), saturation (factor), blur "
+    "(pixels)."
+)
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Measure how invariant a model is, whoever made it: a page to read and a file to compare with."""
+
+    model: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="MODEL", help=MODEL)]
+    data: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="DATA")]
+    """A folder with a sub-folder for each class, a .npz file, or a named set; of parts, the test part."""
+
+    transforms: Annotated[str | None, tyro.conf.arg(metavar="NAMES", help=TRANSFORMS, help_behavior_hint="")] = None
+
+    size: Annotated[int | None, left_open("PIXELS")] = None
+    """Side to which images are resized for the model; if not given, they are as they are."""
+
+    mean: tuple[float, ...] = (0.0,)
+    """What the model has subtracted from images in [0, 1], for each channel or for all."""
+
+    std: tuple[float, ...] = (1.0,)
+    """What they are divided by then."""
+
+    channels: Annotated[int | None, left_open("N")] = None
+    """To how many channels grey images are copied."""
+
+    images: int = 1000
+    """How many images, at most; of more, a fixed choice."""
+
+    saliency: int = 32
+    """On how many of them saliency is measured, which takes most of the time; 0 for none."""
+
+    batch_size: int = 256
+    """Images that the model sees at a time."""
+
+    unreadable: Literal["raise", "skip"] = "raise"
+    """Whether files that cannot be read stop everything or are left out."""
+
+    seed: int = 0
+    """Of whatever is random in the model."""
+
+    output: Path = Path("audit")
+    """Folder for report.html and audit.json; made if it is missing."""
+
+    def run(self) -> list[Path]:
+        """Measures and writes both files."""
+        try:
+            return self._run()
+        except ValueError as error:
+            raise Refusal(f"{error}.") from error
+        except (MemoryError, RuntimeError) as error:
+            if not is_memory(error):
+                raise
+            raise Refusal("out of memory; try a smaller --batch-size, --images or --size.") from error
+        except KeyboardInterrupt:
+            raise Refusal("stopped; nothing was written.") from None
+
+    def _run(self) -> list[Path]:
+        from ..audit import Preprocess, Settings, audit
+        from ..audit.case import as_data
+        from . import one_thread
+
+        settings = Settings(images=self.images, saliency=self.saliency, batch_size=self.batch_size, seed=self.seed)
+        preprocess = Preprocess(self.size, self.mean, self.std, self.channels)
+        transforms = None if self.transforms is None else parse_ladders(self.transforms)
+        folder = Path(self.data).is_dir()
+        with progress("Auditing") as tell:
+            tell(0.0, f"reading {self.data}")
+            data = as_data(self.data, **({"size": self.size, "unreadable": self.unreadable} if folder else {}))
+            small = max(self.size or 0, *data.x.shape[-2:]) <= SMALL
+            with one_thread() if small else nullcontext():
+                found = audit(self.model, data, transforms, preprocess=preprocess, settings=settings, progress=tell)
+        paths = found.save(self.output)
+        print(*(f"{about}: {words}" for about, words in found.summary.items()), *found.notes, sep="\n")
+        return paths
+
+
+def parse_ladders(words: str) -> dict[str, Any]:
+    """Names of transformations with their strengths, None for those of the ladder.
+
+    Example:
+        >>> parse_ladders("rotation:15:30,flip")
+        {'rotation': [15.0, 30.0], 'flip': None}
+    """
+    found: dict[str, Any] = {}
+    for item in words.split(","):
+        name, *numbers = (part.strip() for part in item.split(":"))
+        try:
+            found[name] = [float(number) for number in numbers] or None
+        except ValueError:
+            accepted = "names with commas between them, with strengths if wanted: rotation:15:30,flip"
+            raise ValueError(f"transforms: received {item!r}; accepted are {accepted}") from None
+    return found

@@ -1,0 +1,64 @@
+"""`erlangen check`: a gate for continuous integration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from .fit import Refusal
+
+if TYPE_CHECKING:
+    from ..audit.gate import Drop
+
+__all__ = ["Alarm", "Check"]
+
+
+class Alarm(Exception):
+    """A model is less invariant than its baseline: exit code 1."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """Fail when a model is less invariant than a baseline, by more than noise.
+
+    Both audits must be of the same images. The test is paired, input by input, and its seeds are fixed. Exit codes: 0,
+    no drop; 1, a drop; 2, the audits cannot be compared.
+    """
+
+    audit: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="AUDIT")]
+    """The audit.json of the model, or the folder that holds it."""
+
+    baseline: Path
+    """That of the model it is compared with."""
+
+    metrics: tuple[str, ...] = ("accuracy", "consistency")
+    """What is compared: any of accuracy, consistency, li, di, si."""
+
+    rate: float = 0.05
+    """How often a model that has not changed fails, over all that is compared together."""
+
+    margin: float = 0.0
+    """How much worse a mean may be without failing."""
+
+    def run(self) -> list[str]:
+        """Compares, and says what was found."""
+        from ..audit import compare, read_audit
+
+        try:
+            new, old = read_audit(self.audit), read_audit(self.baseline)
+            verdict = compare(new, old, metrics=self.metrics, rate=self.rate, margin=self.margin)
+        except ValueError as error:
+            raise Refusal(f"{error}.") from error
+        tests, alarms = len(verdict.tests), verdict.alarms
+        if alarms:
+            head = f"less invariant than the baseline in {len(alarms)} of {tests} comparisons (at most {self.rate:.0%}"
+            raise Alarm("\n".join([f"{head} of unchanged models fail):", *map(_line, alarms)]))
+        return [f"no drop in {tests} comparisons; the most conspicuous:", _line(verdict.tests[0])]
+
+
+def _line(drop: Drop) -> str:
+    change = f"{drop.before:.4g} to {drop.after:.4g} (change {drop.low:+.3g} to {drop.high:+.3g})"
+    return f"  {drop.transform} {drop.label}, {drop.metric}: {change}, p = {drop.p:.2g}"

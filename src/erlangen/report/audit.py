@@ -1,0 +1,147 @@
+"""The report of an audit: one self-contained page that can be forwarded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from .audit_figures import WIDTH, classes_figure, ladder_figure, overview_figure
+from .canvas import encode
+from .page import Image, Section, page
+from .run_figures import class_words, enlarge
+
+__all__ = ["audit_page"]
+
+Shown = tuple[Tensor, Tensor, tuple[Tensor, Tensor] | None]
+CLASSES = 30  # whose rows are drawn; the file has all
+WORDS = {
+    "accuracy": "the share of copies that are classified rightly",
+    "consistency": "the share of copies whose class is that of the image as it is, right or wrong",
+    "LI": "½|f(x) − f(gx)|², how far logits move",
+    "DI": "the Kullback-Leibler divergence from the prediction for the image to that for its copy, in nats",
+    "SI": "the cosine between where the model looks in the image and in its copy, brought back",
+    "ECE": "the expected calibration error",
+}
+
+
+def audit_page(record: Mapping[str, Any], pictures: Sequence[Shown] = ()) -> str:
+    """The whole page.
+
+    Args:
+        record: what an `audit.json` holds.
+        pictures: of the worst inputs: before, after, `(C, H, W)`, and where the model looks in both, `(1, H, W)`.
+    """
+    sections: dict[str, list[Section]] = {"In short": _short(record["summary"], record["notes"])}
+    sections["Every transformation"] = [_overview(record), _pairs(record)]
+    ladders = groupby(record["steps"], key=lambda step: step["transform"])
+    sections["Against strength"] = [_ladder(name, list(steps)) for name, steps in ladders]
+    sections["Class by class"] = [_classes(record)]
+    if pictures:
+        sections["The worst inputs"] = [_worst(record, pictures)]
+    sections["How it was measured"] = [_method(record)]
+    lead = "Does this model answer the same when an image is turned, moved, resized or recoloured?"
+    return page(f"Audit of {record['model']['name']}", lead, sections, record["provenance"])
+
+
+def _short(summary: Mapping[str, str], notes: Sequence[str]) -> list[Section]:
+    """A card for each finding, and one for what to be careful with."""
+    cards = [Section(about, words) for about, words in summary.items()]
+    return [*cards, *([Section("With care", " ".join(notes))] if notes else [])]
+
+
+def _overview(record: Mapping[str, Any]) -> Section:
+    text = (
+        "The share of decisions that stay, at every strength. Pale marks are the null control: images moved there and "
+        "back, which changes nothing but sharpness and what left the frame on the way. Where both agree, interpolation "
+        "was measured, not invariance."
+    )
+    alt = "; ".join(f"{_what(s)}: {s['values']['consistency']['mean']:.0%} stay" for s in record["steps"])
+    figure = Image(overview_figure(record["steps"]), alt, width=WIDTH)
+    return Section("Which decisions stay", text, rows=[("", [figure])], per_line=1)
+
+
+def _ladder(name: str, steps: Sequence[Mapping[str, Any]]) -> Section:
+    alt = f"Accuracy, consistency, LI, DI, SI and ECE against the strength of {name}, with intervals and null control"
+    figure = Image(ladder_figure(steps), alt, width=WIDTH)
+    return Section(name.capitalize(), rows=[("", [figure])], per_line=1)
+
+
+def _classes(record: Mapping[str, Any]) -> Section:
+    present = sorted(set(record["data"]["labels"]))
+    names = [class_words(k, record["data"]["classes"][k]) for k in present[:CLASSES]]
+    some = f" The first {CLASSES} of {len(present)} classes." if len(present) > CLASSES else ""
+    text = f"The share of right predictions at the greatest strength of each transformation, and as they are.{some}"
+    figure = Image(classes_figure(record, present[:CLASSES], names), "Accuracy by class and transformation", width=760)
+    return Section("Accuracy of classes", text, rows=[("", [figure])], per_line=1)
+
+
+def _pairs(record: Mapping[str, Any]) -> Section:
+    names = [class_words(k, name) for k, name in enumerate(record["data"]["classes"])]
+    rows = [
+        (f"{names[p['first']]} ↔ {names[p['second']]}", f"→ {p['there']:.0%}  ← {p['back']:.0%}", _what(p))
+        for p in record["pairs"]
+    ]
+    wide = max((len(words) for words, *_ in rows), default=0)
+    lines = [f"{words:<{wide}}  {shares:<13}  {what}" for words, shares, what in rows]
+    text = (
+        "Which share of either becomes the other (→, ←), of images that are classified rightly as they are; each pair "
+        "under the transformation that mixes it most."
+    )
+    nothing = "No two classes turn into each other: nowhere a tenth of both."
+    return Section("Classes that turn into each other", text if lines else nothing, code="\n".join(lines))
+
+
+def _what(step: Mapping[str, Any]) -> str:
+    return f"{step['transform']} {step['label']}"
+
+
+def _worst(record: Mapping[str, Any], pictures: Sequence[Shown]) -> Section:
+    rows, names, steps = [], record["data"]["classes"], record["steps"]
+    for found, (before, after, looks) in zip(record["worst"], pictures, strict=True):
+        step, y = steps[found["step"]], names[record["data"]["labels"][found["index"]]]
+        captions = [f"as it is: {names[found['before']]}", f"moved: {names[found['after']]}"]
+        images = [_image(x, words) for x, words in zip((before, after), captions, strict=True)]
+        for x, look in zip((before, after), looks or (), strict=False):
+            images.append(_image(_lit(x, look), "where it looks"))
+        label = f"Image {found['index']}, {y}: {_what(step)}, {found['moved']:.3g} nats"
+        rows.append((label, images))
+    text = (
+        "Images whose prediction moves most under the mildest strength of each transformation, these in turn; those "
+        "that go from right to wrong first."
+    )
+    return Section("Ten that move most" if len(rows) == 10 else "Those that move most", text, rows=rows, per_line=4)
+
+
+def _image(x: Tensor, words: str) -> Image:
+    array = (x.double().clamp(0, 1).expand(3, -1, -1).movedim(0, -1).numpy() * 255).round().astype(np.uint8)
+    return Image(encode(enlarge(array)), words, words, width=132)
+
+
+def _lit(x: Tensor, look: Tensor) -> Tensor:
+    """A dim image with a light where the model looks, `(3, H, W)`."""
+    light = look / look.max().clamp_min(1e-12)
+    grey = x.mean(0, keepdim=True).expand(3, -1, -1) * 0.35
+    return grey + light * light.new_tensor([1.0, 0.55, 0.1]).view(3, 1, 1)
+
+
+def _method(record: Mapping[str, Any]) -> Section:
+    blind, settings, data = record["blindness"], record["settings"], record["data"]
+    missing = "missing: no gradients" if blind["sensitivity"] is None else f"{blind['sensitivity']:.3g}"
+    level = settings["bootstrap"]["level"]
+    facts = {
+        "model": f"{record['model']['name']}, {record['model']['classes']} classes",
+        "preprocessing": ", ".join(f"{k} {v}" for k, v in record["model"]["preprocess"].items() if v is not None),
+        "images": f"{data['count']:,} of {data['of']:,} of {data['name']}, {'×'.join(map(str, data['shape']))}",
+        "intervals": f"{level:.0%}, bootstrap over images, {settings['bootstrap']['resamples']} resamples",
+        "information": f"{blind['information']:.3g} nats in predictions, {blind['labels']:.3g} in labels",
+        "spread": f"{blind['spread']:.3g}, the LI between an image and another",
+        "sensitivity": f"{missing}, the mean largest singular value of the Jacobian",
+        "seconds": f"{record['provenance']['seconds']:.0f}",
+    }
+    lines = [f"{name:<14} {value}" for name, value in (facts | WORDS).items()]
+    note = "An audit is compared with a later one by `erlangen check audit.json --baseline old.json`."
+    return Section("Settings and words", note=note, code="\n".join(lines))

@@ -1,0 +1,148 @@
+"""`erlangen audit` and `erlangen check`: files, exit codes, and sentences in place of tracebacks."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+
+import erlangen
+from erlangen import cli
+from erlangen.cli.audit import parse_ladders
+
+from .cases import Halves, halves
+
+MODEL = """
+import torch
+def make(tilt=0.0):
+    def model(x):
+        rows = x.mean((1, 3))
+        gap = rows[:, :6].mean(1) - rows[:, 6:].mean(1) - tilt * x[:, 0, 0, 0]
+        return 20 * torch.stack((gap, -gap, torch.full_like(gap, 0.1)), 1)
+    return model
+def worse():
+    return make(0.7)
+def broken():
+    return lambda x: x
+"""
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A folder with a model of somebody else and with data."""
+    torch.set_default_dtype(torch.float32)
+    x, y = halves(60)
+    np.savez(tmp_path / "data.npz", x=(x * 255).round().to(torch.uint8).numpy(), y=y.numpy())
+    (tmp_path / "theirs.py").write_text(MODEL)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "theirs", raising=False)
+    return tmp_path
+
+
+def audit(*arguments):
+    return cli.main(["audit", *arguments, "--saliency", "0"])
+
+
+def test_from_a_model_to_a_gate(place, capsys):
+    assert audit("theirs:make", "data.npz", "--transforms", "rotation:15:180,flip", "--output", "old") == 0
+    out = capsys.readouterr().out
+    assert out.splitlines()[-2:] == [os.path.join("old", name) for name in ("audit.json", "report.html")]
+    assert "What turns into what: 0 and 1 turn into each other under rotation (180°)" in out
+    assert audit("theirs:worse", "data.npz", "--transforms", "rotation:15:180,flip", "--output", "new") == 0
+    capsys.readouterr()
+    assert cli.main(["check", "old/audit.json", "--baseline", "old/audit.json"]) == 0
+    assert "no drop in 6 comparisons" in capsys.readouterr().out
+    assert cli.main(["check", "new", "--baseline", "old"]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("erlangen: less invariant than the baseline in ")
+    assert re.search(r"  rotation 15°, consistency: 1 to 0\.\d+ \(change -", error)
+    assert cli.main(["check", "new", "--baseline", "old", "--margin", "1"]) == 0
+    assert cli.main(["check", "new", "--baseline", "old", "--metrics", "li", "--rate", "0.01"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nowhere.pt2", "data.npz"], "'nowhere.pt2', which does not exist"),
+        (["theirs:broken", "data.npz"], "accepted are floating-point logits"),
+        (["theirs:make", "nowhere.npz"], "nowhere.npz"),
+        (["theirs:make", "data.npz", "--transforms", "spin"], "received 'spin'"),
+        (["theirs:make", "data.npz", "--transforms", "rotation:x"], "received 'rotation:x'"),
+        (["theirs:make", "data.npz", "--std", "0"], "std: received"),
+        (["theirs:make", "data.npz", "--images", "0"], "images: received"),
+    ],
+)
+def test_what_the_user_can_put_right_is_a_sentence(place, capsys, arguments, words):
+    assert audit(*arguments) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("erlangen: ")
+    assert error.count("\n") == 1
+    assert words in error
+
+
+def test_audits_that_cannot_be_compared_are_a_sentence(place, capsys):
+    assert cli.main(["check", "audit.json", "--baseline", "old.json"]) == 2
+    assert capsys.readouterr().err == (
+        "erlangen: audit: received 'audit.json', which holds no audit; accepted is an audit.json.\n"
+    )
+
+
+def test_pictures_of_mixed_size_need_one(place, capsys):
+    chance = np.random.default_rng(0)
+    for k, side in enumerate((12, 12, 14)):
+        (place / "pictures" / f"class {k}").mkdir(parents=True)
+        pixels = chance.integers(0, 255, (side, side, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(place / "pictures" / f"class {k}" / "a.png")
+    assert audit("theirs:make", "pictures", "--transforms", "flip") == 2
+    assert "have 2 sizes" in capsys.readouterr().err
+    assert audit("theirs:make", "pictures", "--transforms", "flip", "--size", "12") == 0
+    assert json.loads((place / "audit" / "audit.json").read_text())["data"]["shape"] == [3, 12, 12]
+
+
+def test_strengths_are_read():
+    assert parse_ladders("rotation: 15 :30, flip") == {"rotation": [15.0, 30.0], "flip": None}
+
+
+def test_help_says_the_exit_codes():
+    environment = {**os.environ, "PYTHONPATH": str(Path(erlangen.__file__).parents[1]), "COLUMNS": "200"}
+    command = [sys.executable, "-m", "erlangen", "check", "--help"]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100)
+    assert result.returncode == 0
+    assert "Exit codes: 0, no drop; 1, a drop; 2, the audits cannot be compared." in " ".join(result.stdout.split())
+
+
+def test_a_thousand_images_of_a_plain_network_in_two_minutes(place, capsys):
+    """A CNN that knows nothing of us, exported; everything is measured, saliency as well."""
+    model = nn.Sequential(
+        nn.Conv2d(3, 16, 4, 4), nn.ReLU(), nn.Conv2d(16, 32, 3, 2, 1), nn.ReLU(), nn.Flatten(), nn.Linear(512, 10)
+    ).eval()
+    batch = torch.export.Dim("batch")
+    torch.export.save(
+        torch.export.export(model, (torch.rand(4, 3, 32, 32),), dynamic_shapes=({0: batch},)), place / "net.pt2"
+    )
+    chance = np.random.default_rng(0)
+    np.savez(place / "big.npz", x=chance.integers(0, 255, (1000, 32, 32, 3), dtype=np.uint8), y=np.arange(1000) % 10)
+    start = time.perf_counter()
+    assert (
+        cli.main(["audit", "net.pt2", "big.npz", "--mean", "0.5", "0.5", "0.5", "--std", "0.25", "0.25", "0.25"]) == 0
+    )
+    assert time.perf_counter() - start < 120
+    steps = json.loads((place / "audit" / "audit.json").read_text())["steps"]
+    assert {step["transform"] for step in steps} >= {"rotation", "translation", "scale", "shear", "hue", "saturation"}
+    assert all("si" in step["values"] for step in steps if step["transform"] != "blur")
+    assert all(len(step["values"]["li"]["inputs"]) == 1000 for step in steps)
+    assert "Warning" not in capsys.readouterr().err
+
+
+def test_a_module_in_python_needs_no_command():
+    from erlangen.audit import audit as measure
+
+    assert measure(Halves(), halves(), ["flip"]).model["name"] == "Halves"

@@ -1,0 +1,130 @@
+"""The gate: it fails for a model that is worse, and for one that is not, no more often than it says."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from erlangen.audit import Settings, audit, compare
+from erlangen.audit.gate import sign_test
+from erlangen.metrics import Bootstrap
+
+from .cases import Halves, halves
+
+FEW = Settings(saliency=0, bootstrap=Bootstrap(resamples=10))
+EVERY = ("accuracy", "consistency", "li", "di")
+
+
+class Noisy(nn.Module):
+    """A model whose answers differ from seed to seed, as those of one that averages over random views."""
+
+    def __init__(self, noise=1.0, tilt=0.0):
+        super().__init__()
+        self.model, self.noise, self.tilt = Halves(), noise, tilt
+
+    def forward(self, x):
+        found = self.model(x)
+        moved = self.tilt * x[:, 0, 0, :1]  # of the corner, which a turn makes black
+        return found + self.noise * torch.randn_like(found) + moved * torch.tensor([-1.0, 1.0, 0.0])
+
+
+def record(model, seed=0, n=48, settings=FEW, transforms=None):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)  # the same images in every audit
+        data = halves(n)
+    settings = Settings(saliency=settings.saliency, bootstrap=settings.bootstrap, seed=seed)
+    return audit(model, data, transforms or {"rotation": [15], "flip": None}, settings=settings).record()
+
+
+def test_unchanged_models_with_other_seeds_raise_no_more_alarms_than_said(monkeypatch):
+    """200 pairs of seeds; with a rate of 5 % more than 21 alarms have a probability below 0.001 (binomial)."""
+    monkeypatch.setattr("erlangen.audit.core.provenance", lambda **_: {})  # which asks git, 400 times
+    records = [record(Noisy(), seed, transforms={"rotation": [15]}) for seed in range(400)]
+    verdicts = [compare(records[k], records[k + 1], metrics=EVERY, draws=999) for k in range(0, 400, 2)]
+    # There is noise to be mistaken for a drop, in either direction.
+    rises = [test.after > test.before for verdict in verdicts for test in verdict.tests if test.metric == "di"]
+    assert 50 < sum(rises) < 150
+    assert sum(bool(verdict.alarms) for verdict in verdicts) <= 21
+
+
+def test_the_rate_is_exact_for_skewed_differences_and_many_tests():
+    """Few inputs, of which a few change a lot. Of 1000 tables more than 73 alarms have a probability below 0.001."""
+    source = torch.Generator().manual_seed(0)
+    alarms = alone = 0
+    for k in range(1000):
+        change = torch.randn(12, 6, generator=source) ** 3 + torch.randn(12, 1, generator=source)
+        alarms += bool((sign_test(change, draws=199, seed=k) <= 0.05).any())
+        alone += any(float(sign_test(change[:, j : j + 1], draws=199, seed=k)) <= 0.05 for j in range(6))
+    assert 28 <= alarms <= 73
+    assert alone > 120  # a broken twin: the tests one by one, without the maximum over all
+
+
+def test_the_same_audit_twice_is_no_alarm():
+    one = record(Halves())
+    verdict = compare(one, one, metrics=EVERY)
+    assert verdict.alarms == []
+    assert all(test.p == 1 for test in verdict.tests)
+    assert len(verdict.tests) == 2 * len(EVERY)
+
+
+@pytest.mark.parametrize("metric", EVERY)
+def test_a_model_that_is_worse_is_an_alarm_and_the_other_way_round_it_is_none(metric):
+    old, new = record(Noisy(0.1)), record(Noisy(0.1, tilt=12.0))
+    assert compare(new, old, metrics=[metric]).alarms != []
+    assert compare(old, new, metrics=[metric]).alarms == []
+
+
+def test_a_drop_is_described():
+    old, new = record(Halves()), record(Noisy(0.1, tilt=12.0))
+    worst = compare(new, old).tests[0]
+    assert worst.after < worst.before
+    assert worst.low <= worst.after - worst.before <= worst.high < 0
+    assert worst.p < 0.001
+
+
+def test_a_margin_forgives():
+    old, new = record(Halves()), record(Noisy(0.1, tilt=12.0))
+    drop = max(test.before - test.after for test in compare(new, old).tests)
+    assert compare(new, old, margin=drop + 0.01).alarms == []
+    assert compare(new, old, margin=0.01).alarms != []
+
+
+def test_saliency_is_compared_on_the_inputs_that_have_it():
+    settings = Settings(saliency=6, steps=2, bootstrap=Bootstrap(resamples=10))
+    one = record(Halves(), settings=settings)
+    other = copy.deepcopy(one)
+    for step in other["steps"]:
+        step["values"]["si"]["inputs"] = [value - 0.5 for value in step["values"]["si"]["inputs"]]
+    verdict = compare(other, one, metrics=["si", "consistency"])
+    assert [test.metric for test in verdict.tests[:2]] == ["si", "si"]
+    assert verdict.tests[0].after - verdict.tests[0].before == pytest.approx(-0.5)
+    assert verdict.tests[0].p == pytest.approx(2**-6, rel=0.3)  # all six signs alike
+    with pytest.raises(ValueError, match="si of other inputs"):
+        compare(record(Halves()), one, metrics=["si"])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"rate": 1.0}, "rate: received"),
+        ({"margin": -0.1}, "margin: received"),
+        ({"metrics": ["ece"]}, "metrics: received"),
+        ({"metrics": ["speed"]}, "metrics: received"),
+        ({"metrics": []}, "metrics: received"),
+        ({"metrics": ["si"]}, "which the audits do not share"),
+        ({"draws": 0}, "draws: received"),
+    ],
+)
+def test_bad_arguments_are_a_sentence(options, words):
+    one = record(Halves())
+    with pytest.raises(ValueError, match=words):
+        compare(one, one, **options)
+
+
+def test_audits_that_cannot_be_compared():
+    one = record(Halves())
+    with pytest.raises(ValueError, match="an audit of other images"):
+        compare(one, record(Halves(), n=45))
+    with pytest.raises(ValueError, match="without flip of left to right"):
+        compare(record(Halves(), transforms={"rotation": [15]}), one)
