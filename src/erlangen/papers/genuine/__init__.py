@@ -1,0 +1,1 @@
+"""On genuine invariance learning without weight-tying (Moskalev, Sepliarskaia, Bekkers, Smeulders; 2023)."""
