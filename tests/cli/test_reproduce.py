@@ -105,7 +105,7 @@ def test_the_report_says_what_was_not_run(place, capsys):
     [
         ([], "give an experiment, --report or --list."),
         (["ltt/figur2"], "did you mean ltt/figure2?"),
-        (["nobody"], "accepted is one of ltt/figure2"),
+        (["nobody"], "accepted is one of genuine/figure2"),
         (["ltt/figure2", "--device", "abacus"], "accepted is one of auto, cpu, cuda"),
         (["ltt/figure2", "--seeds", "0"], "accepted is an integer > 0"),
         (["ltt/figure2", "--smoke", "--jobs", "-1"], "accepted is an integer > 0"),
