@@ -1,7 +1,7 @@
 """A training step of Table 1 on CIFAR-10, 256 images × 20 samples, against the limit: the classifier alone.
 
 The step is the one that ``erlangen reproduce ltt/table1`` takes. The limit is the best of several ways to train the
-classifier on as many images that are simply there, with the convolutions of cuDNN (``of_limit``) or with our own
+classifier on as many images that are simply there, with torch's convolutions (``of_limit``) or with our own
 kernels (``of_own_limit``). Then where the time goes: the parts, forward and backward, each compiled and captured on its
 own. And evaluation, in images per second. ``python benchmarks/bench_step.py cuda``
 measures on a GPU; on a CPU the sizes are small and nothing is compiled.
@@ -150,12 +150,12 @@ def main() -> None:
         step()
     peak = torch.cuda.max_memory_allocated() - before if CUDA else 0
     limits = {
-        "cuDNN, eager": alone(compile=False, graph=False),
-        "cuDNN, compiled": alone(compile=True, graph=False),
-        "cuDNN, compiled, graph": alone(compile=True, graph=True),
-        "cuDNN, compiled, graph, 8 channels": alone(compile=True, graph=True, channels=8),
+        "torch's convolutions, eager": alone(compile=False, graph=False),
+        "torch's convolutions, compiled": alone(compile=True, graph=False),
+        "torch's convolutions, compiled, graph": alone(compile=True, graph=True),
+        "torch's convolutions, compiled, graph, 8 channels": alone(compile=True, graph=True, channels=8),
     }
-    own = {"own kernels, compiled, graph": alone(compile=True, graph=True, fused=True)}
+    own = {"our convolutions, compiled, graph": alone(compile=True, graph=True, fused=True)}
     pieces = parts(objective, images / 255, labels)
     everything = {"step": step, **limits, **own, **pieces}
     times = interleaved({name: repeated(run) for name, run in everything.items()}, CONFIG["repeats"], 2)

@@ -12,6 +12,7 @@ from erlangen.distributions.gaussian import GaussianDensity
 from erlangen.distributions.joint import JointDensity
 from erlangen.distributions.mixture import MixtureDensity
 from erlangen.distributions.noise import SOURCES, Stratified
+from erlangen.testing import check_conditional
 from erlangen.transforms import Affine, Flips, Product
 
 CONTEXT, ROWS = 4, 4000
@@ -208,3 +209,8 @@ def test_parts_of_different_batches_are_refused():
     parts = [GaussianDensity(torch.zeros(n, 1), torch.ones(n, 1)) for n in (2, 3)]
     with pytest.raises(ValueError, match=r"^parts: received .*; accepted are parts for the same batch"):
         JointDensity(parts)
+
+
+def test_a_choice_beside_a_density_passes_the_checks():
+    """Two coordinates of which one is discrete have nothing that could be integrated over the plane."""
+    check_conditional(Joint(Categorical.over(Flips(), 4), Gaussian.over(Affine("tx"), 4)))

@@ -38,16 +38,17 @@ class Conv3x3(nn.Conv2d):
 
     def forward(self, input: Tensor) -> Tensor:
         """The maps of the filters."""
-        if self.fused and self._few and input.is_cuda and runs_triton():
+        if self.fused and input.is_cuda and self._fits(input) and runs_triton():
             half = torch.is_autocast_enabled("cuda") and torch.get_autocast_dtype("cuda") == torch.bfloat16
             x, w = (input.bfloat16(), self.weight.bfloat16()) if half else (input, self.weight)
             if x.dtype == w.dtype == torch.bfloat16:
                 return correlate(x, w, self.stride[0])
         return super().forward(input)
 
-    @property
-    def _few(self) -> bool:
-        return self.in_channels <= FEW and self.out_channels in (FEW, WIDE)
+    def _fits(self, x: Tensor) -> bool:
+        """Few channels, and no more numbers than the kernels can count."""
+        few = self.in_channels <= FEW and self.out_channels in (FEW, WIDE)
+        return few and x.numel() // self.in_channels * max(self.in_channels, self.out_channels) < 2**31
 
 
 # The convolution and its two derivatives. Each is linear in both arguments, so that the derivatives of one are the

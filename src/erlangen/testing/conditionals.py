@@ -61,7 +61,7 @@ def check_conditional(
         if not q.degenerate:
             _agrees(q)
             _volumes(q)
-            if not q.has_enumerate_support and len(q.periodic) <= 2:
+            if not q.support.is_discrete and len(q.periodic) <= 2:
                 _integrates(q)
 
 

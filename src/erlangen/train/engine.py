@@ -149,7 +149,8 @@ def _eagerly() -> Any:
     """
     from torch._functorch import config
 
-    return config.patch(backward_pass_autocast="off")
+    known = hasattr(config, "backward_pass_autocast")  # it is no public setting
+    return config.patch(backward_pass_autocast="off") if known else nullcontext()
 
 
 @contextmanager

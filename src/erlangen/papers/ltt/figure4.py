@@ -4,7 +4,7 @@ On long-tailed sets a classifier learns rotational invariance for frequent class
 plots the expected KL divergence of each class for a baseline, Augerino and its flow, on RotMNIST-LT (±180°) and
 CIFAR10-LT (±10°): the flow's is the lowest, in the tail most of all. The models of CIFAR10-LT are those of table 1,
 with *ours* beside them. Of RotMNIST-LT nothing is published: the set is that of `data.rotmnist_lt`, the recipe that of
-MNIST (LeNet), with as many steps and the α of CIFAR10-LT. All its images are turned at random, so its baseline is
+MNIST (LeNet), with as many steps and an α of its own. All its images are turned at random, so its baseline is
 trained on rotations.
 
 Measured: KL(p(x) ‖ p(turned x)) of the test set, ten random angles to an image, as the mean over the images of a class

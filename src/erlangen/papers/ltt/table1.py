@@ -2,7 +2,7 @@
 
 The paper compares its flow with a baseline, Augerino and LILA on CIFAR10, Fashion-MNIST, MNIST and CIFAR10-LT. Here
 also: augmentation by hand and averaging at test time within the same bounds, InstaAug, the flow as its published code
-has it, and *ours*: the flow with what else pays (`recipes.OURS`), chosen on 5,000 images set aside of the training set.
+has it, and *ours*: the flow with what else pays (`recipes.OURS`), chosen on images set aside of the training sets.
 LILA is not run. Six affine coordinates; the settings of each set are those of the published code, but for the number of
 views in training (`recipes.FEW`), and inputs are normalised after the transformation, not before.
 
