@@ -62,7 +62,7 @@ def test_from_a_model_to_a_gate(place, capsys):
     assert "no drop in 6 comparisons" in capsys.readouterr().out
     assert cli.main(["check", "new", "--baseline", "old"]) == 1
     error = capsys.readouterr().err
-    assert error.startswith("erlangen: less invariant than the baseline in ")
+    assert error.startswith("erlangen: theirs:worse against theirs:make: less invariant than the baseline in ")
     assert re.search(r"  rotation 15°, consistency: 1 to 0\.\d+ \(change -", error)
     assert cli.main(["check", "new", "--baseline", "old", "--margin", "1"]) == 0
     assert cli.main(["check", "new", "--baseline", "old", "--metrics", "li", "--rate", "0.01"]) == 1
@@ -93,6 +93,29 @@ def test_audits_that_cannot_be_compared_are_a_sentence(place, capsys):
     assert capsys.readouterr().err == (
         "erlangen: audit: received 'audit.json', which holds no audit; accepted is an audit.json.\n"
     )
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda record: record["steps"][0]["values"]["accuracy"].pop("inputs"),
+        lambda record: record["steps"][0]["values"]["accuracy"]["inputs"].pop(),
+        lambda record: record["steps"][0]["values"]["accuracy"]["inputs"].append("word"),
+        lambda record: record["steps"][0].update(values=[]),
+        lambda record: record["data"].update(count="many"),
+        lambda record: record["data"].update(seen=[60]),
+        lambda record: record.update(steps=[]),
+    ],
+)
+def test_a_damaged_audit_is_a_sentence_and_no_drop(place, capsys, damage):
+    """Its exit code is not that of a drop."""
+    audit("theirs:make", "data.npz", "--transforms", "flip", "--output", "old")
+    record = json.loads((place / "old" / "audit.json").read_text())
+    damage(record)
+    (place / "new.json").write_text(json.dumps(record))
+    capsys.readouterr()
+    assert cli.main(["check", "new.json", "--baseline", "old"]) == 2
+    assert "damaged" in capsys.readouterr().err
 
 
 def test_pictures_of_mixed_size_need_one(place, capsys):

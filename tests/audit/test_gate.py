@@ -109,10 +109,13 @@ def test_saliency_is_compared_on_the_inputs_that_have_it():
     [
         ({"rate": 1.0}, "rate: received"),
         ({"margin": -0.1}, "margin: received"),
+        ({"margin": float("nan")}, "margin: received"),
+        ({"rate": 0.001, "draws": 99}, "rate: received 0.001; accepted is a number below 1, from 1/100 on"),
+        ({"metrics": ["si", "accuracy"]}, "si, which neither audit holds"),
         ({"metrics": ["ece"]}, "metrics: received"),
         ({"metrics": ["speed"]}, "metrics: received"),
         ({"metrics": []}, "metrics: received"),
-        ({"metrics": ["si"]}, "which the audits do not share"),
+        ({"metrics": ["si"]}, "si, which neither audit holds"),
         ({"draws": 0}, "draws: received"),
     ],
 )
@@ -128,3 +131,19 @@ def test_audits_that_cannot_be_compared():
         compare(one, record(Halves(), n=45))
     with pytest.raises(ValueError, match="without flip of left to right"):
         compare(record(Halves(), transforms={"rotation": [15]}), one)
+    with pytest.raises(ValueError, match="4 images, too few for any drop to show"):
+        compare(record(Halves(), n=4), record(Halves(), n=4))
+
+
+@pytest.mark.parametrize("value", [None, float("nan"), float("inf")])
+def test_a_value_that_only_one_of_both_has_is_no_pass(value):
+    """Otherwise a model that has broken altogether would be one without any difference."""
+    one = record(Halves())
+    other = copy.deepcopy(one)
+    other["steps"][0]["values"]["accuracy"]["inputs"] = [value] * 48
+    for pair in ((one, other), (other, one)):
+        with pytest.raises(ValueError, match="accuracy of rotation 15° for other inputs than the baseline"):
+            compare(*pair)
+    del other["steps"][0]["values"]["accuracy"]
+    with pytest.raises(ValueError, match="accuracy of rotation 15° for other inputs than the baseline"):
+        compare(other, one)

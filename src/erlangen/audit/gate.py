@@ -18,8 +18,10 @@ References:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import torch
@@ -86,10 +88,12 @@ def compare(
     Raises:
         ValueError: the audits cannot be compared, or an argument is out of range; the message says why.
     """
-    if not isinstance(rate, float) or not 0 < rate < 1:
-        raise ValueError(f"rate: received {rate!r}; accepted is a number between 0 and 1")
-    if not isinstance(margin, int | float) or margin < 0:
-        raise ValueError(f"margin: received {margin!r}; accepted is a number >= 0")
+    if not isinstance(rate, float) or not 1 / (check_count("draws", draws) + 1) <= rate < 1:
+        raise ValueError(
+            f"rate: received {rate!r}; accepted is a number below 1, from 1/{draws + 1} on ({draws} draws)"
+        )
+    if not isinstance(margin, int | float) or not 0 <= margin < math.inf:
+        raise ValueError(f"margin: received {margin!r}; accepted is a finite number >= 0")
     if unknown := [name for name in metrics if name not in METRICS or name == "ece"] or not metrics:
         accepted = ", ".join(name for name in METRICS if name != "ece")
         raise ValueError(f"metrics: received {unknown or 'none'}; accepted are {accepted}, which every input has")
@@ -98,10 +102,13 @@ def compare(
             "baseline: received an audit of other images; accepted is one of the same images: audit both models anew"
         )
     cells = _cells(audit, baseline, metrics)
+    count = audit["data"]["count"]
+    if 0.5**count > rate:  # all signs alike are as rare as that, and nothing is rarer
+        raise ValueError(f"audit: received {count} images, too few for any drop to show at a rate of {rate:g}")
     before, after = (torch.stack([cells[key][k] for key in cells], 1) for k in (0, 1))
     better = torch.tensor([1.0 if METRICS[metric] else -1.0 for *_, metric in cells], dtype=torch.float64)
     # An input without a value has no difference, and adds to no sum.
-    p = sign_test(((before - after) * better - margin).nan_to_num(0.0), draws=check_count("draws", draws))
+    p = sign_test(((before - after) * better - margin).nan_to_num(0.0), draws=draws)
     tests = [_drop(key, before[:, j], after[:, j], float(p[j])) for j, key in enumerate(cells)]
     return Verdict(sorted(tests, key=lambda test: test.p), rate)
 
@@ -123,22 +130,33 @@ def _cells(
             "audit: received si of other inputs; accepted are those of the baseline (saliency, --saliency)"
         )
     cells = {}
-    for step in sides[0]:
-        for metric in metrics:
-            if all(metric in side[step] for side in sides):
-                each = [
-                    _placed(side[step][metric]["inputs"], seen if metric == "si" else None, count) for side in sides
-                ]
+    for step, metric in product(sides[0], metrics):
+        there = [metric in side[step] for side in sides]
+        if any(there):
+            places = seen if metric == "si" else None
+            each = [_placed(side[step].get(metric), places, count) for side in sides]
+            if not torch.equal(each[0].isfinite(), each[1].isfinite()):
+                which = " ".join([metric, "of", *step])
+                raise ValueError(f"audit: received {which} for other inputs than the baseline; accepted is the same")
+            if each[0].isfinite().any():
                 cells[*step, metric] = (each[0], each[1])
-    if not cells:
-        raise ValueError(f"metrics: received {list(metrics)}, which the audits do not share; accepted are theirs")
+    if lost := [metric for metric in metrics if not any(key[-1] == metric for key in cells)]:
+        raise ValueError(
+            f"metrics: received {', '.join(lost)}, which neither audit holds; accepted are those they hold"
+        )
     return cells
 
 
-def _placed(values: Sequence[float], seen: Sequence[int] | None, count: int) -> Tensor:
+def _placed(value: Mapping[str, Any] | None, seen: Sequence[int] | None, count: int) -> Tensor:
     """The values of inputs at their places, NaN elsewhere, `(count,)`."""
     found = torch.full((count,), torch.nan, dtype=torch.float64)
-    found[torch.arange(count) if seen is None else torch.tensor(seen)] = torch.tensor(values, dtype=torch.float64)
+    if value is None:
+        return found
+    values = [math.nan if each is None else each for each in value["inputs"]]
+    places = range(count) if seen is None else seen
+    if len(values) != len(places):
+        raise ValueError(f"audit: received {len(values)} values for {len(places)} inputs; it is damaged, run it again")
+    found[list(places)] = torch.tensor(values, dtype=torch.float64)
     return found
 
 

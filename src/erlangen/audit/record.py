@@ -118,12 +118,28 @@ def read_audit(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise ValueError(f"audit: received {str(path)!r}, which is something else; accepted is an audit.json")
     if record.get("format") != FORMAT:
         raise ValueError(f"{place}: received the format {record.get('format')!r}; accepted by this version is {FORMAT}")
-    data, steps = record.get("data"), record.get("steps")
-    if (
-        not isinstance(data, dict)
-        or not data.keys() >= {"digest", "count", "seen"}
-        or not isinstance(steps, list)
-        or not all(isinstance(step, dict) and step.keys() >= {"transform", "label", "values"} for step in steps)
-    ):
-        raise ValueError(f"{place}: damaged, some of it is missing; run the audit again")
+    if not _whole(record):
+        raise ValueError(f"{place}: damaged, some of it is missing or of another kind; run the audit again")
     return record
+
+
+def _whole(record: Mapping[str, Any]) -> bool:
+    """Whether a record holds what a comparison reads: a number (or null) for each input, or for those of saliency."""
+    model, data, steps = (record.get(name) for name in ("model", "data", "steps"))
+    if not (isinstance(model, dict) and isinstance(data, dict) and isinstance(steps, list) and steps):
+        return False
+    count, seen = data.get("count"), data.get("seen")
+    if not (isinstance(data.get("digest"), str) and isinstance(count, int) and isinstance(seen, list)):
+        return False
+    return all(isinstance(i, int) and 0 <= i < count for i in seen) and all(map(_whole_step, steps))
+
+
+def _whole_step(step: object) -> bool:
+    if not isinstance(step, dict) or not isinstance(values := step.get("values"), dict):
+        return False
+    if not all(isinstance(step.get(name), str) for name in ("transform", "label")):
+        return False
+    inputs = [
+        value.get("inputs", 0) if isinstance(value, dict) else 0 for name, value in values.items() if name != "ece"
+    ]
+    return all(isinstance(each, list) and all(v is None or isinstance(v, int | float) for v in each) for each in inputs)

@@ -53,10 +53,12 @@ class Check:
         except ValueError as error:
             raise Refusal(f"{error}.") from error
         tests, alarms = len(verdict.tests), verdict.alarms
+        names = [record["model"].get("name", "?") for record in (new, old)]
+        who = f"{names[0]} against {names[1]}"
         if alarms:
-            head = f"less invariant than the baseline in {len(alarms)} of {tests} comparisons (at most {self.rate:.0%}"
-            raise Alarm("\n".join([f"{head} of unchanged models fail):", *map(_line, alarms)]))
-        return [f"no drop in {tests} comparisons; the most conspicuous:", _line(verdict.tests[0])]
+            head = f"less invariant than the baseline in {len(alarms)} of {tests} comparisons (at most {100 * self.rate:g}%"
+            raise Alarm("\n".join([f"{who}: {head} of unchanged models fail):", *map(_line, alarms)]))
+        return [f"{who}: no drop in {tests} comparisons; the most conspicuous:", _line(verdict.tests[0])]
 
 
 def _line(drop: Drop) -> str:
