@@ -1,6 +1,8 @@
 """Models from modules, functions by name, torch.export, ONNX and run folders; and what is none."""
 
+import math
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -54,9 +56,51 @@ def test_a_fixed_batch_is_filled_up():
         return x.flatten(1)
 
     x = images(7)
-    assert torch.equal(in_batches_of(3, call)(x), x.flatten(1))
+    assert torch.equal(in_batches_of(call, 3, 3)(x), x.flatten(1))
     assert sizes == [3, 3, 3]
-    assert in_batches_of("batch", call) is call
+    assert in_batches_of(call) is call
+    sizes.clear()
+    assert torch.equal(in_batches_of(call, 2, 3)(x), x.flatten(1))
+    assert sizes == [3, 3, 2]
+
+
+def test_an_export_with_limits_of_its_batch(tmp_path):
+    model, x = net().float().eval(), images(9).float()
+    few = torch.export.Dim("few", min=2, max=4)
+    torch.export.save(torch.export.export(model, (x[:3],), dynamic_shapes=({0: few},)), tmp_path / "few.pt2")
+    torch.testing.assert_close(logits(tmp_path / "few.pt2", x), model(x))
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda found: {"logits": found, "loss": None},
+        lambda found: {"scores": found},
+        lambda found: (found,),
+        lambda found: SimpleNamespace(logits=found),
+    ],
+)
+def test_logits_may_be_wrapped(wrap):
+    x, model = images().double(), net().double()
+    assert torch.equal(logits(lambda x: wrap(model(x)), x), model(x))
+
+
+def test_a_model_that_fails_later_is_a_sentence_as_well():
+    def model(x):
+        if len(x) > 8:
+            raise RuntimeError("too many\n  at once")
+        return x.flatten(1)[:, :4]
+
+    with pytest.raises(ValueError, match=r"received images \(9, 3, 8, 8\), for which it fails \(too many at once\)"):
+        audit(model, (images(9), torch.arange(9) % 4), ["flip"])
+
+
+def test_memory_that_runs_out_stays_what_it_is():
+    def model(x):
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        logits(model, images())
 
 
 def linear_onnx(path, *, flat, zipmap=False, batch=None):
@@ -187,7 +231,10 @@ def test_what_is_no_model(tmp_path, name, words):
         (lambda x: x.mean((1, 2, 3))[:, None], "at least two classes"),
         (lambda x: x.flatten(1)[:, :4] / 0.0, "NaN or infinite logits for 5 of 5 images"),
         (lambda x: "a word", "received the output str 'a word'"),
-        (nn.Conv2d(1, 4, 3), r"received images \(5, 3, 8, 8\), for which it fails .*set size, channels, mean and std"),
+        (
+            nn.Conv2d(1, 4, 3),
+            r"received images \(5, 3, 8, 8\), for which it fails .*set size, channels, channels_last, range, mean and",
+        ),
         (lambda x: {}["logits"], "for which it fails"),
     ],
 )
@@ -211,6 +258,13 @@ def test_preprocessing_comes_after_everything_else():
     seen.clear()
     subject_of(model, x, Preprocess(mean=(0.25,), std=(0.5,)))
     torch.testing.assert_close(seen[0], (x - 0.25) / 0.5)
+    seen.clear()
+    x = torch.rand(2, 3, 4, 5)
+    subject_of(model, x, Preprocess(mean=(100.0,), range=255, channels_last=True))
+    torch.testing.assert_close(seen[0], (255 * x - 100).permute(0, 2, 3, 1))
+    seen.clear()
+    subject_of(model, x, Preprocess(channels=1))
+    torch.testing.assert_close(seen[0][:, 0], 0.299 * x[:, 0] + 0.587 * x[:, 1] + 0.114 * x[:, 2])
 
 
 @pytest.mark.parametrize(
@@ -219,6 +273,9 @@ def test_preprocessing_comes_after_everything_else():
         ({"size": 0}, "size: received 0"),
         ({"size": (8, 8, 8)}, "size: received"),
         ({"std": (0.0,)}, "std: received"),
+        ({"mean": (math.nan,)}, "mean: received"),
+        ({"range": 0}, "range: received 0"),
+        ({"channels": 2}, "channels: received 2 for images of 3; accepted is 3, or 1 for grey"),
         ({"channels": 0}, "channels: received 0"),
         ({"mean": (0.1, 0.2)}, "mean: received 2 numbers for images of 3 channels"),
     ],

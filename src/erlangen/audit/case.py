@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..data import DataSet, load, named_sets
-from ..estimators.sources import some
+from ..data import DataSet, FolderSet, load, named_sets
+from ..estimators.sources import some_rows
 from ..metrics import (
     Bootstrap,
     Orbit,
@@ -28,6 +28,7 @@ from ..metrics.outputs import measuring
 from ..transforms.warp import as_signal
 from ..utils.shapes import check_count, compute_dtype, describe
 from .findings import Worst
+from .labels import labels_of
 from .ladder import Step
 from .measuring import Outcome, Value, calibration, outcome, predict
 from .record import Picture, Result
@@ -48,6 +49,7 @@ class Settings:
         batch_size: images that the model sees at a time.
         bootstrap: how intervals are made.
         seed: of whatever is random in the model.
+        classes: the names of the model's outputs, in their order, if it is not that of the data's classes.
     """
 
     images: int = 1000
@@ -56,6 +58,7 @@ class Settings:
     batch_size: int = 256
     bootstrap: Bootstrap = field(default_factory=Bootstrap)
     seed: int = 0
+    classes: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         for name in ("images", "steps", "batch_size"):
@@ -76,10 +79,12 @@ class Case:
 
     def __init__(self, model: object, data: object, preprocess: Preprocess, settings: Settings) -> None:
         every = as_data(data)
-        chosen = _images(some(every, settings.images))
+        self.rows = some_rows(len(every), settings.images)
+        chosen = _images(every.subset(self.rows))
         self.subject = subject_of(model, chosen.x[:8], preprocess, settings.seed)
         self.data, self.every, self.settings = chosen.to(self.subject.device), len(every), settings
-        self.x, self.y = self.data.x, _labels(self.data, self.subject.classes)
+        self.labels = labels_of(self.data, self.subject.classes, wanted=settings.classes, known=self.subject.names)
+        self.x, self.y = self.data.x, self.labels.y
         self.logits = predict(self.subject, self.x, settings.batch_size, settings.seed)
         self.seen = _in_turn(self.y, settings.saliency if self.subject.differentiable else 0)
 
@@ -121,6 +126,12 @@ class Case:
             values["si"] = Value.of(similar)
         return found, values
 
+    def place(self, index: int) -> str:
+        """Where an input is to be found: its file, or its number in the data."""
+        if isinstance(self.data, FolderSet):
+            return "/".join(self.data.files[index].parts[-2:])
+        return f"image {int(self.rows[index])}"
+
     def sensitivity(self) -> float | None:
         """The mean norm of the Jacobian, where there are gradients."""
         if not len(self.seen):
@@ -151,13 +162,6 @@ def _in_turn(y: Tensor, n: int) -> Tensor:
     _, counts = y.cpu().unique(return_counts=True)
     rank = torch.cat([torch.arange(int(count)) for count in counts])
     return order[rank.argsort(stable=True)[:n]].sort().values.to(y.device)
-
-
-def _labels(data: DataSet, classes: int) -> Tensor:
-    if int(data.y.max()) >= classes:
-        accepted = f"0 to {classes - 1}, for the model has {classes} outputs"
-        raise ValueError(f"data: received labels up to {int(data.y.max())}; accepted are {accepted}")
-    return data.y
 
 
 def _images(data: DataSet) -> DataSet:

@@ -57,6 +57,7 @@ def audit(
     tell(1.0, "what stands out")
     blind = blindness(case.logits, case.y, case.sensitivity())
     moved = worst(steps, outcomes, case.y, case.logits)
+    moved = [replace(one, place=case.place(one.index)) for one in moved]
     made = Audit(
         model=_about_model(case.subject),
         data=_about_data(case),
@@ -71,7 +72,8 @@ def audit(
         provenance=provenance(device=case.x.device, seconds=time.perf_counter() - began),
         pictures=case.pictures(steps, moved),
     )
-    made = replace(made, notes=[*missing, *notes_of(made)])
+    doubt = [case.labels.note] if case.labels.note else []
+    made = replace(made, notes=[*missing, *doubt, *notes_of(made)])
     return replace(made, summary=summary_of(made))
 
 
@@ -86,9 +88,8 @@ def _about_model(subject: Subject) -> dict[str, Any]:
 
 
 def _about_data(case: Case) -> dict[str, Any]:
-    data, classes = case.data, case.subject.classes
+    data = case.data
     about = describe_data(data, {"train": data, "test": None})
-    names = [*data.classes, *(f"output {k}" for k in range(len(data.classes), classes))]
     kept = {name: about[name] for name in ("name", "shape", "digest", "skipped")}
     count = {"count": len(data), "of": case.every}
-    return kept | count | {"classes": names, "labels": data.y.tolist(), "seen": case.seen.tolist()}
+    return kept | count | {"classes": case.labels.names, "labels": case.y.tolist(), "seen": case.seen.tolist()}

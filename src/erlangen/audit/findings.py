@@ -32,7 +32,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Worst:
-    """An input whose prediction moves far: which, under what copy of which step, and from what to what."""
+    """An input whose prediction moves far: which, under what copy of which step, from what to what, and its place."""
 
     index: int
     step: int
@@ -40,6 +40,7 @@ class Worst:
     moved: float
     before: int
     after: int
+    place: str = ""
 
 
 @dataclass(frozen=True)

@@ -159,7 +159,7 @@ LADDERS: dict[str, Ladder] = {
     "flip": Ladder(Flips, (1,), None, lambda s: "left to right"),
     "hue": Ladder(lambda: HSV("hue"), (30, 90, 180), _both(lambda s: s / 360, 1.0), _degrees, True),
     "saturation": Ladder(lambda: HSV("saturation"), (1.25, 1.5, 2), _both(math.log), _factor, True),
-    "blur": Ladder(Blur, (0.5, 1, 2), lambda s: [[s]], lambda s: f"{s:g} pixels"),
+    "blur": Ladder(Blur, (0.5, 1, 2), lambda s: [[s]], lambda s: f"{s:g} pixel{'' if s == 1 else 's'}"),
 }
 
 
@@ -203,4 +203,6 @@ def _checked(name: str, strengths: Sequence[float]) -> Sequence[float]:
     numbers = isinstance(strengths, Sequence) and all(isinstance(s, int | float) for s in strengths)
     if not numbers or not strengths or not all(0 < s < math.inf for s in strengths):
         raise ValueError(f"transforms[{name!r}]: received {describe(strengths)}; accepted are finite numbers > 0")
-    return strengths
+    if LADDERS[name].points is None and list(strengths) != list(LADDERS[name].strengths):
+        raise ValueError(f"transforms[{name!r}]: received {describe(strengths)}; accepted is none, it has no strengths")
+    return sorted(set(strengths))

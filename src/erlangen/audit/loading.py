@@ -6,7 +6,7 @@ import importlib
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,9 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ..utils.errors import reason
 from ..utils.shapes import describe
 
-__all__ = ["Loaded", "in_batches_of", "load_model"]
+__all__ = ["Loaded", "in_batches_of", "load_model", "scores_of"]
 
 ACCEPTED = (
     "a module or callable, a run folder, a .pt2 file of torch.export, an .onnx file, or package.module:function that "
@@ -26,11 +27,12 @@ PICKLES = (".bin", ".ckpt", ".pickle", ".pkl", ".pt", ".pth")
 
 
 class Loaded(NamedTuple):
-    """A model: what to call, what to name it in a report, and the type of its weights (None: as torch has it)."""
+    """A model: what to call, its name in a report, the type of its weights (None: torch's), the names of outputs."""
 
     call: Callable[[Tensor], Any]
     name: str
     dtype: torch.dtype | None = None
+    classes: Sequence[str] | None = None
 
 
 def load_model(source: object) -> Loaded:
@@ -73,7 +75,7 @@ def _from_run(folder: Path) -> Loaded:
 
     run = load_run(folder)
     call = run.model if run.averages else run.model.classify
-    return Loaded(call, folder.resolve().name, run.model.transform.bounds.dtype)
+    return Loaded(call, folder.resolve().name, run.model.transform.bounds.dtype, run.classes)
 
 
 def _from_function(module: str, function: str) -> Loaded:
@@ -83,10 +85,8 @@ def _from_function(module: str, function: str) -> Loaded:
     try:
         made = getattr(importlib.import_module(module), function)()
     except Exception as error:  # code of other people fails in any way, and has to be named
-        reason = f"{type(error).__name__}: {error}"
-        raise ValueError(
-            f"model: received {place!r}, which gives no model ({reason}); accepted is {ACCEPTED}"
-        ) from error
+        why = f"{type(error).__name__}: {reason(error)}"
+        raise ValueError(f"model: received {place!r}, which gives no model ({why}); accepted is {ACCEPTED}") from error
     finally:
         sys.path.remove(here)
     if not callable(made):
@@ -98,9 +98,7 @@ def _from_export(path: Path) -> Loaded:
     try:
         program = torch.export.load(path)
     except Exception as error:  # a damaged archive fails in any way
-        raise ValueError(
-            f"model: received {str(path)!r}, which torch.export cannot read ({_first_line(error)})"
-        ) from error
+        raise ValueError(f"model: received {str(path)!r}, which torch.export cannot read ({reason(error)})") from error
     module = program.module()
     names = program.graph_signature.user_inputs
     nodes = [node for node in program.graph.nodes if node.op == "placeholder" and node.name in names]
@@ -111,7 +109,16 @@ def _from_export(path: Path) -> Loaded:
     def call(x: Tensor) -> Any:  # not the module itself: one that was exported refuses eval()
         return module(x)
 
-    return Loaded(in_batches_of(value.shape[0], call), path.name, value.dtype)
+    return Loaded(in_batches_of(call, *_batch(program, value.shape[0])), path.name, value.dtype)
+
+
+def _batch(program: torch.export.ExportedProgram, size: Any) -> tuple[int, int | None]:
+    """The smallest and the greatest batch that an exported program takes, None for any."""
+    if isinstance(size, int):
+        return size, size
+    limits = program.range_constraints.get(size.node.expr)
+    least, most = (getattr(limits, end, None) for end in ("lower", "upper"))
+    return (*(int(n) if getattr(n, "is_Integer", False) else other for n, other in ((least, 1), (most, None))),)
 
 
 def _from_onnx(path: Path) -> Loaded:
@@ -126,9 +133,7 @@ def _from_onnx(path: Path) -> Loaded:
     try:
         session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # of onnxruntime's own classes, which differ between versions
-        raise ValueError(
-            f"model: received {str(path)!r}, which onnxruntime cannot read ({_first_line(error)})"
-        ) from error
+        raise ValueError(f"model: received {str(path)!r}, which onnxruntime cannot read ({reason(error)})") from error
     entry, exit_ = session.get_inputs(), _output(path, session.get_outputs())
     types = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16}
     if len(entry) != 1 or entry[0].type not in types or not entry[0].shape:
@@ -143,7 +148,8 @@ def _from_onnx(path: Path) -> Loaded:
         (found,) = session.run([exit_], {name: images.cpu().numpy().astype(dtype)})
         return torch.from_numpy(_rows(found)).to(x)
 
-    return Loaded(in_batches_of(size, call), path.name)
+    fixed = (size, size) if isinstance(size, int) else (1, None)
+    return Loaded(in_batches_of(call, *fixed), path.name)
 
 
 def _output(path: Path, nodes: Sequence[Any]) -> str:
@@ -162,17 +168,17 @@ def _rows(found: Any) -> np.ndarray:
     return np.array(found)
 
 
-def in_batches_of(size: object, call: Callable[[Tensor], Any]) -> Callable[[Tensor], Any]:
-    """A function that is called with batches of one size only, if that is a number: the last is filled up."""
-    if not isinstance(size, int):
+def in_batches_of(call: Callable[[Tensor], Any], least: int = 1, most: int | None = None) -> Callable[[Tensor], Any]:
+    """A function that is called with batches of some sizes only: longer ones are split, shorter ones filled up."""
+    if least <= 1 and most is None:
         return call
 
     def each(x: Tensor) -> Any:
         parts = []
-        for part in x.split(size):
-            whole = torch.cat((part, part[-1:].expand(size - len(part), *part.shape[1:])))
-            found = call(whole)
-            if not isinstance(found, Tensor) or len(found) != size:
+        for part in x.split(most or len(x)):
+            missing = max(least - len(part), 0)
+            found = scores_of(call(torch.cat((part, part[-1:].expand(missing, *part.shape[1:])))))
+            if not isinstance(found, Tensor) or len(found) != len(part) + missing:
                 return found  # whose shape is refused, in words, by who asked
             parts.append(found[: len(part)])
         return torch.cat(parts)
@@ -180,5 +186,10 @@ def in_batches_of(size: object, call: Callable[[Tensor], Any]) -> Callable[[Tens
     return each
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+def scores_of(output: Any) -> Any:
+    """The logits in what a model gives: in a mapping or an object under that name, or as the only thing in it."""
+    if isinstance(output, Mapping) and output:
+        return output.get("logits", next(iter(output.values())) if len(output) == 1 else output)
+    if isinstance(output, tuple | list) and len(output) == 1:
+        return output[0]
+    return getattr(output, "logits", output)

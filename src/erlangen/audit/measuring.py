@@ -105,7 +105,7 @@ def calibration(log_probs: Tensor, y: Tensor, bootstrap: Bootstrap) -> Value:
     r"""The expected calibration error over all copies, with an interval by bootstrap over inputs.
 
     The error of a resample is too large (its bins are noisier), so the interval is the reflected one,
-    $2 \hat e - e^*$, and not below 0.
+    $2 \hat e - e^*$, and within 0 and 1.
 
     Shape:
         log_probs: `(S, B, K)`; y: `(B,)`.
@@ -121,5 +121,5 @@ def calibration(log_probs: Tensor, y: Tensor, bootstrap: Bootstrap) -> Value:
         counts = gaps.new_zeros(index.shape).scatter_add(1, index, gaps.new_ones(index.shape))
         errors.append((counts @ gaps / n).abs().sum(-1))
     ends = torch.tensor([(1 + bootstrap.level) / 2, (1 - bootstrap.level) / 2], dtype=gaps.dtype)
-    low, high = (2 * error - torch.cat(errors).quantile(ends)).clamp_min(0).tolist()
+    low, high = (2 * error - torch.cat(errors).quantile(ends)).clamp(0, 1).tolist()
     return Value(error, low, high)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,15 +12,18 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..metrics.outputs import classify, measuring
+from ..utils.errors import is_memory, reason
 from ..utils.shapes import describe
-from .loading import load_model
+from .loading import load_model, scores_of
 
 __all__ = ["Preprocess", "Subject", "subject_of"]
+
+LUMA = (0.299, 0.587, 0.114)  # of red, green and blue in grey, as Pillow weighs them (ITU-R 601-2)
 
 
 @dataclass(frozen=True)
 class Preprocess:
-    r"""What a model wants done to images in [0, 1]: $(\mathrm{resize}(x) - \mu) / \sigma$.
+    r"""What a model wants done to images in [0, 1]: $(r \cdot \mathrm{resize}(x) - \mu) / \sigma$.
 
     It comes after a transformation, never before: outside the frame is black, not the mean colour.
 
@@ -27,13 +31,17 @@ class Preprocess:
         size: the side, or height and width, to which images are resized; theirs if None.
         mean: of each channel, or of all.
         std: of each channel, or of all.
-        channels: to how many channels grey images are copied.
+        channels: how many the model takes: grey images are copied to so many; images in colour become grey for 1.
+        range: $r$, the greatest value of a pixel before mean and std: 1, or 255 for a model that takes bytes.
+        channels_last: whether the model takes `(B, H, W, C)`, as those of TensorFlow do, in place of `(B, C, H, W)`.
     """
 
     size: int | tuple[int, int] | None = None
     mean: Sequence[float] = (0.0,)
     std: Sequence[float] = (1.0,)
     channels: int | None = None
+    range: float = 1.0
+    channels_last: bool = False
 
     def __post_init__(self) -> None:
         sides = self.size if isinstance(self.size, tuple) else (1 if self.size is None else self.size,) * 2
@@ -41,22 +49,43 @@ class Preprocess:
             raise ValueError(f"size: received {self.size!r}; accepted is a number of pixels, or (height, width)")
         if self.channels is not None and (not isinstance(self.channels, int) or self.channels < 1):
             raise ValueError(f"channels: received {self.channels!r}; accepted is an integer > 0")
-        if not self.std or not all(s > 0 for s in self.std):
+        if not self.std or not all(0 < s < math.inf for s in self.std):
             raise ValueError(f"std: received {list(self.std)}; accepted are numbers > 0, one or one for each channel")
+        if not self.mean or not all(map(math.isfinite, self.mean)):
+            raise ValueError(
+                f"mean: received {list(self.mean)}; accepted are finite numbers, one or one for each channel"
+            )
+        if not 0 < self.range < math.inf:
+            raise ValueError(f"range: received {self.range!r}; accepted is a finite number > 0, such as 1 or 255")
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Images as the model wants them, `(B, C, H, W)` to `(B, C', H', W')`."""
-        if self.channels is not None and x.shape[1] == 1:
-            x = x.expand(-1, self.channels, -1, -1)
+        """Images as the model wants them, `(B, C, H, W)` to `(B, C', H', W')` or `(B, H', W', C')`."""
+        x = self._channels(x)
         size = (self.size, self.size) if isinstance(self.size, int) else self.size
         if size is not None and tuple(x.shape[-2:]) != size:
             x = F.interpolate(x, size, mode="bilinear", antialias=True, align_corners=False)
         for name, values in (("mean", self.mean), ("std", self.std)):
             if len(values) not in (1, x.shape[1]):
-                got, accepted = f"{len(values)} numbers", f"one, or {x.shape[1]}, one for each channel"
-                raise ValueError(f"{name}: received {got} for images of {x.shape[1]} channels; accepted is {accepted}")
+                channels = "1 channel" if x.shape[1] == 1 else f"{x.shape[1]} channels"
+                accepted = "one" if x.shape[1] == 1 else f"one, or {x.shape[1]}, one for each channel"
+                raise ValueError(
+                    f"{name}: received {len(values)} numbers for images of {channels}; accepted is {accepted}"
+                )
         mean, std = (x.new_tensor(values).view(-1, 1, 1) for values in (self.mean, self.std))
-        return (x - mean) / std
+        found = (self.range * x - mean) / std
+        return found.movedim(1, -1).contiguous() if self.channels_last else found
+
+    def _channels(self, x: Tensor) -> Tensor:
+        given = x.shape[1]
+        if self.channels in (None, given):
+            return x
+        if given == 1:
+            return x.expand(-1, self.channels, -1, -1)
+        if self.channels == 1 and given == 3:
+            return (x * x.new_tensor(LUMA).view(-1, 1, 1)).sum(1, keepdim=True)
+        raise ValueError(
+            f"channels: received {self.channels} for images of {given}; accepted is {given}, or 1 for grey"
+        )
 
 
 class Subject(nn.Module):
@@ -67,16 +96,23 @@ class Subject(nn.Module):
         preprocess: what is done to images before.
         dtype: of the images that the model takes; torch's default if None.
         name: what to call it.
+        names: of its outputs, if it has them.
 
     Shape:
         x: `(B, C, H, W)`; result: `(B, K)`.
     """
 
     def __init__(
-        self, call: Callable[[Tensor], Any], preprocess: Preprocess, dtype: torch.dtype | None = None, name: str = ""
+        self,
+        call: Callable[[Tensor], Any],
+        preprocess: Preprocess,
+        dtype: torch.dtype | None = None,
+        *,
+        name: str = "",
+        names: Sequence[str] | None = None,
     ) -> None:
         super().__init__()
-        self.call, self.preprocess, self.name = call, preprocess, name
+        self.call, self.preprocess, self.name, self.names = call, preprocess, name, names
         self.dtype = dtype or torch.get_default_dtype()
         self.probabilities = self.differentiable = False
         self.classes = 0
@@ -93,13 +129,28 @@ class Subject(nn.Module):
         return found.clamp_min(torch.finfo(found.dtype).eps).log() if self.probabilities else found
 
     def _logits(self, x: Tensor) -> Tensor:
-        found = classify(self.call, self.preprocess(x.to(self.dtype)))
+        images = self.preprocess(x.to(self.dtype))
+        output = self._asked(images)
+        found = classify(lambda _: output, images)
         bad = int((~found.isfinite()).any(-1).sum())
         if bad:
             raise ValueError(
                 f"model: received NaN or infinite logits for {bad} of {len(x)} images; accepted are finite logits"
             )
         return found.to(x.dtype)
+
+    def _asked(self, images: Tensor) -> Any:
+        """What the model says; a `ValueError` that names the images if it fails."""
+        try:
+            return scores_of(self.call(images))
+        except Exception as error:  # a model of other people fails in any way
+            if is_memory(error):
+                raise
+            hint = "set size, channels, channels_last, range, mean and std to what it was trained with"
+            raise ValueError(
+                f"model: received images {tuple(images.shape)}, for which it fails ({reason(error)}); accepted is a "
+                f"model for such images: {hint}"
+            ) from error
 
     def probe(self, x: Tensor, seed: int = 0) -> None:
         """Calls the model for the first time, with some of the images, and learns what it gives.
@@ -108,20 +159,10 @@ class Subject(nn.Module):
             ValueError: it fails, or gives something else than logits of two classes or more; the message says so.
         """
         with measuring(seed, self):
-            try:
-                with torch.no_grad():
-                    found = self._logits(x)
-                with torch.enable_grad():
-                    self.differentiable = self._logits(x[:1].clone().requires_grad_()).requires_grad
-            except ValueError:
-                raise
-            except Exception as error:  # a model of other people fails in any way
-                reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-                shape = tuple(self.preprocess(x).shape)
-                hint = (
-                    "accepted is a model for such images: set size, channels, mean and std to what it was trained with"
-                )
-                raise ValueError(f"model: received images {shape}, for which it fails ({reason}); {hint}") from error
+            with torch.no_grad():
+                found = self._logits(x)
+            with torch.enable_grad():
+                self.differentiable = self._logits(x[:1].clone().requires_grad_()).requires_grad
         self.classes = found.shape[1]
         if self.classes < 2:
             raise ValueError(
@@ -134,6 +175,6 @@ class Subject(nn.Module):
 def subject_of(model: object, x: Tensor, preprocess: Preprocess, seed: int = 0) -> Subject:
     """A model that has been called once with some of the images in [0, 1], so that it is known to work."""
     loaded = load_model(model)
-    subject = Subject(loaded.call, preprocess, loaded.dtype, loaded.name)
+    subject = Subject(loaded.call, preprocess, loaded.dtype, name=loaded.name, names=loaded.classes)
     subject.probe(x.to(subject.device), seed)
     return subject

@@ -32,12 +32,7 @@ def summary_of(audit: Audit) -> dict[str, str]:
         lines["What holds"] = f"At every strength of {_and(firm)} at least {HOLDS:.0%} of the decisions stay."
     broken = [(name, next(s for s in steps if _kept(s) < HOLDS)) for name, steps in ladders if name not in firm]
     if broken:
-        rows = [_breaks(name, step) for name, step in sorted(broken, key=lambda item: _kept(item[1]))]
-        lines["What breaks"] = (
-            f"Decisions that change, at the first strength where more than {1 - HOLDS:.0%} do, and in brackets when "
-            f"images are moved there and back: {'; '.join(rows)}. Where both are alike, resampling and the frame are "
-            "the cause, not the transformation."
-        )
+        lines["What breaks"] = _breaks([step for _, step in sorted(broken, key=lambda item: _kept(item[1]))])
     if audit.pairs:
         lines["What turns into what"] = " ".join(_mixes(pair, audit.data["classes"]) for pair in audit.pairs[:3])
     return lines
@@ -51,9 +46,24 @@ def _mixes(pair: Pair, names: Sequence[str]) -> str:
     )
 
 
-def _breaks(name: str, step: Result) -> str:
-    null = f" ({1 - step.null['consistency'].mean:.0%})" if step.null else ""
-    return f"{name} {step.label}, {1 - _kept(step):.0%}{null}"
+def _breaks(steps: Sequence[Result]) -> str:
+    """Where decisions begin to change, and where resampling and the frame are as much the cause of it."""
+    rows = [f"{step.transform} {step.label}, {_changed(_kept(step))}" for step in steps]
+    words = f"More than {1 - HOLDS:.0%} of the decisions change from these strengths on: {'; '.join(rows)}."
+    null = {step.transform: step.null["consistency"].mean for step in steps if step.null}
+    doubtful = [step.transform for step in steps if 1 - null.get(step.transform, 1.0) > (1 - _kept(step)) / 2]
+    if doubtful:
+        shares = "; ".join(f"{name}, {_changed(null[name])}" for name in doubtful)
+        words += (
+            " Much of that is resampling and what leaves the frame, for decisions change as well when images are moved "
+            f"there and back: {shares}."
+        )
+    return words
+
+
+def _changed(kept: float) -> str:
+    """The share of decisions that change, with a digit more where it is small."""
+    return f"{1 - kept:.0%}" if kept < 0.9 else f"{1 - kept:.1%}"
 
 
 def _kept(step: Result) -> float:
@@ -84,7 +94,8 @@ def notes_of(audit: Audit) -> list[str]:
         only = data["classes"][present[0]]
         notes.append(f"All images are of one class, {only}: accuracy and calibration say little, blindness nothing.")
     if skipped := data["skipped"]:
-        notes.append(f"{len(skipped)} files could not be read and were left out.")
+        files = "1 file" if len(skipped) == 1 else f"{len(skipped):,} files"
+        notes.append(f"Left out, since they could not be read: {files}.")
     if audit.plain["accuracy"].high < 1 / len(present) and len(present) > 1:
         notes.append("Accuracy is below chance: do the model's outputs have the order of the classes?")
     for step in audit.steps:

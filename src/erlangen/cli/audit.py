@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from .fit import Refusal, is_memory, left_open
+from ..utils.errors import is_memory
+from .fit import Refusal, Switch, left_open
 from .progress import progress
 
 __all__ = ["Audit", "parse_ladders"]
@@ -40,13 +41,22 @@ class Audit:
     """Side to which images are resized for the model; if not given, they are as they are."""
 
     mean: tuple[float, ...] = (0.0,)
-    """What the model has subtracted from images in [0, 1], for each channel or for all."""
+    """What the model has subtracted from images in [0, 1] (times --range), for each channel or for all."""
 
     std: tuple[float, ...] = (1.0,)
     """What they are divided by then."""
 
     channels: Annotated[int | None, left_open("N")] = None
-    """To how many channels grey images are copied."""
+    """How many the model takes: grey images are copied to so many, images in colour become grey for 1."""
+
+    range: float = 1.0
+    """The greatest value of a pixel before mean and std: 255 for a model that takes bytes."""
+
+    channels_last: Switch = False
+    """The model takes images (B, H, W, C), as those of TensorFlow do."""
+
+    classes: Annotated[tuple[str, ...] | None, tyro.conf.arg(metavar="NAME …", help_behavior_hint="")] = None
+    """The names of the model's outputs, in their order, if it is not that of the data's classes (by name)."""
 
     images: int = 1000
     """How many images, at most; of more, a fixed choice."""
@@ -84,8 +94,10 @@ class Audit:
         from ..audit.case import as_data
         from . import one_thread
 
-        settings = Settings(images=self.images, saliency=self.saliency, batch_size=self.batch_size, seed=self.seed)
-        preprocess = Preprocess(self.size, self.mean, self.std, self.channels)
+        settings = Settings(
+            images=self.images, saliency=self.saliency, batch_size=self.batch_size, seed=self.seed, classes=self.classes
+        )
+        preprocess = Preprocess(self.size, self.mean, self.std, self.channels, self.range, self.channels_last)
         transforms = None if self.transforms is None else parse_ladders(self.transforms)
         folder = Path(self.data).is_dir()
         with progress("Auditing") as tell:
@@ -109,6 +121,8 @@ def parse_ladders(words: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for item in words.split(","):
         name, *numbers = (part.strip() for part in item.split(":"))
+        if name in found:
+            raise ValueError(f"transforms: received {name} twice; accepted is once, with all its strengths")
         try:
             found[name] = [float(number) for number in numbers] or None
         except ValueError:

@@ -56,8 +56,9 @@ class Check:
         names = [record["model"].get("name", "?") for record in (new, old)]
         who = f"{names[0]} against {names[1]}"
         if alarms:
-            head = f"less invariant than the baseline in {len(alarms)} of {tests} comparisons (at most {100 * self.rate:g}%"
-            raise Alarm("\n".join([f"{who}: {head} of unchanged models fail):", *map(_line, alarms)]))
+            head = f"less invariant than the baseline in {len(alarms)} of {tests} comparisons"
+            rate = f"(at most {100 * self.rate:g}% of unchanged models fail)"
+            raise Alarm("\n".join([f"{who}: {head} {rate}:", *map(_line, alarms)]))
         return [f"{who}: no drop in {tests} comparisons; the most conspicuous:", _line(verdict.tests[0])]
 
 

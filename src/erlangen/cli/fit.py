@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import tyro
 
+from ..utils.errors import is_memory
 from .progress import progress
 
 __all__ = ["Fit", "Refusal", "parse_transform"]
@@ -237,12 +238,6 @@ def stopped(folder: Path) -> str:
     if not (folder / "config.json").exists():
         return "stopped before anything was written."
     return f"stopped; `erlangen fit --resume --output {folder}` goes on."
-
-
-def is_memory(error: Exception) -> bool:
-    """Whether memory has run out; for that of the processor torch has no class of its own."""
-    ours = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
-    return ours or "DefaultCPUAllocator" in str(error)
 
 
 def unwritten(folder: Path, error: OSError) -> str:

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image, UnidentifiedImageError
+from torch import Tensor
 
 from ..data import DataSet, FolderSet, load, named_sets
 from ..data.images import SUFFIXES, image_size, quiet_bombs
 from ..utils.seeds import generator
 from .config import RunConfig
 
-__all__ = ["LARGEST", "check_parts", "class_root", "describe_data", "load_parts", "some"]
+__all__ = ["LARGEST", "check_parts", "class_root", "describe_data", "load_parts", "some", "some_rows"]
 
 LOG = logging.getLogger("erlangen.estimators")
 LARGEST = 64  # the side to which pictures are resized unless the user says otherwise
@@ -121,9 +122,12 @@ def describe_data(data: DataSet, parts: dict[str, DataSet | None]) -> dict[str, 
 
 def some(data: DataSet, n: int) -> DataSet:
     """At most n of the signals, always the same."""
-    if len(data) <= n:
-        return data
-    return data.subset(torch.randperm(len(data), generator=generator(0))[:n].sort().values)
+    return data if len(data) <= n else data.subset(some_rows(len(data), n))
+
+
+def some_rows(count: int, n: int) -> Tensor:
+    """Which n of them `some` takes: all if there are no more, `(n,)`, ascending."""
+    return torch.arange(count) if count <= n else torch.randperm(count, generator=generator(0))[:n].sort().values
 
 
 def _moments(data: DataSet) -> tuple[list[float], list[float]]:

@@ -38,7 +38,7 @@ def audit_page(record: Mapping[str, Any], pictures: Sequence[Shown] = ()) -> str
     sections: dict[str, list[Section]] = {"In short": _short(record["summary"], record["notes"])}
     sections["Every transformation"] = [_overview(record), _pairs(record)]
     ladders = groupby(record["steps"], key=lambda step: step["transform"])
-    sections["Against strength"] = [_ladder(name, list(steps)) for name, steps in ladders]
+    sections["Against strength"] = [_words(), *(_ladder(name, list(steps)) for name, steps in ladders)]
     sections["Class by class"] = [_classes(record)]
     if pictures:
         sections["The worst inputs"] = [_worst(record, pictures)]
@@ -62,6 +62,14 @@ def _overview(record: Mapping[str, Any]) -> Section:
     alt = "; ".join(f"{_what(s)}: {s['values']['consistency']['mean']:.0%} stay" for s in record["steps"])
     figure = Image(overview_figure(record["steps"]), alt, width=WIDTH)
     return Section("Which decisions stay", text, rows=[("", [figure])], per_line=1)
+
+
+def _words() -> Section:
+    text = (
+        "Of accuracy, consistency and SI more is better (↑); of LI, DI and ECE less (↓). The blue line is the model, with "
+        "its interval; the grey one, dashed, the null control. Where both are alike, resampling is the cause."
+    )
+    return Section("What the figures show", text, facts=WORDS)
 
 
 def _ladder(name: str, steps: Sequence[Mapping[str, Any]]) -> Section:
@@ -96,7 +104,7 @@ def _pairs(record: Mapping[str, Any]) -> Section:
 
 
 def _what(step: Mapping[str, Any]) -> str:
-    return f"{step['transform']} {step['label']}"
+    return f"{step['transform']} {step['label'].removesuffix(' of the side')}"
 
 
 def _worst(record: Mapping[str, Any], pictures: Sequence[Shown]) -> Section:
@@ -106,8 +114,8 @@ def _worst(record: Mapping[str, Any], pictures: Sequence[Shown]) -> Section:
         captions = [f"as it is: {names[found['before']]}", f"moved: {names[found['after']]}"]
         images = [_image(x, words) for x, words in zip((before, after), captions, strict=True)]
         for x, look in zip((before, after), looks or (), strict=False):
-            images.append(_image(_lit(x, look), "where it looks"))
-        label = f"Image {found['index']}, {y}: {_what(step)}, {found['moved']:.3g} nats"
+            images.append(_image(_lit(x, look), "looks here"))
+        label = f"{found['place'].capitalize()}, {y}: {_what(step)}, {found['moved']:.3g} nats"
         rows.append((label, images))
     text = (
         "Images whose prediction moves most under the mildest strength of each transformation, these in turn; those "
@@ -128,13 +136,19 @@ def _lit(x: Tensor, look: Tensor) -> Tensor:
     return grey + light * light.new_tensor([1.0, 0.55, 0.1]).view(3, 1, 1)
 
 
+def _preprocessing(given: Mapping[str, Any]) -> str:
+    said = {name.replace("_", " "): value for name, value in given.items() if value is not None and value is not False}
+    lists = {k: ", ".join(f"{v:g}" for v in value) if isinstance(value, list) else value for k, value in said.items()}
+    return "; ".join(k if value is True else f"{k} {value}" for k, value in lists.items())
+
+
 def _method(record: Mapping[str, Any]) -> Section:
     blind, settings, data = record["blindness"], record["settings"], record["data"]
     missing = "missing: no gradients" if blind["sensitivity"] is None else f"{blind['sensitivity']:.3g}"
     level = settings["bootstrap"]["level"]
     facts = {
         "model": f"{record['model']['name']}, {record['model']['classes']} classes",
-        "preprocessing": ", ".join(f"{k} {v}" for k, v in record["model"]["preprocess"].items() if v is not None),
+        "preprocessing": _preprocessing(record["model"]["preprocess"]),
         "images": f"{data['count']:,} of {data['of']:,} of {data['name']}, {'×'.join(map(str, data['shape']))}",
         "intervals": f"{level:.0%}, bootstrap over images, {settings['bootstrap']['resamples']} resamples",
         "information": f"{blind['information']:.3g} nats in predictions, {blind['labels']:.3g} in labels",
@@ -142,6 +156,5 @@ def _method(record: Mapping[str, Any]) -> Section:
         "sensitivity": f"{missing}, the mean largest singular value of the Jacobian",
         "seconds": f"{record['provenance']['seconds']:.0f}",
     }
-    lines = [f"{name:<14} {value}" for name, value in (facts | WORDS).items()]
     note = "An audit is compared with a later one by `erlangen check audit.json --baseline old.json`."
-    return Section("Settings and words", note=note, code="\n".join(lines))
+    return Section("Settings", note=note, facts=facts)

@@ -16,8 +16,11 @@ from .style import COLOURS, HAIRLINE, INK, MUTED
 __all__ = ["WIDTH", "classes_figure", "ladder_figure", "overview_figure"]
 
 BLUE = COLOURS[0]
-PANELS = {"accuracy": "accuracy", "consistency": "consistency", "li": "LI", "di": "DI", "si": "SI", "ece": "ECE"}
-WIDTH = 520  # of the page, at which a telephone shows it whole
+PANELS = {
+    **{"accuracy": "accuracy ↑", "consistency": "consistency ↑", "li": "LI ↓", "di": "DI, nats ↓"},
+    **{"si": "SI ↑", "ece": "ECE ↓"},
+}
+WIDTH = 440  # of the page; a telephone shows it whole, and words in it stay legible
 LARGE: dict[Any, Any] = LOOK | {"font.size": 9.5, "xtick.labelsize": 9, "ytick.labelsize": 9}
 SHARES = ("accuracy", "consistency", "si")  # from 0 to 1
 
@@ -63,7 +66,7 @@ def ladder_figure(steps: Sequence[Mapping[str, Any]]) -> bytes:
         figure = canvas(WIDTH, 480)
         for k, (metric, title) in enumerate(PANELS.items()):
             row, column = divmod(k, 2)
-            axes = figure.add_axes((0.09 + 0.49 * column, 0.72 - 0.325 * row, 0.4, 0.2))
+            axes = figure.add_axes((0.1 + 0.5 * column, 0.72 - 0.325 * row, 0.38, 0.2))
             axes.set_title(title, loc="left", color=INK, weight="bold")
             _panel(axes, steps, metric)
     return png(figure, 64)
@@ -72,7 +75,7 @@ def ladder_figure(steps: Sequence[Mapping[str, Any]]) -> bytes:
 def _panel(axes: Axes, steps: Sequence[Mapping[str, Any]], metric: str) -> None:
     axes.tick_params(length=0)
     axes.set_xlim(-0.4, len(steps) - 0.6)
-    words = [step["label"].removesuffix(" of the side") for step in steps]
+    words = [step["label"].partition(" of the side")[0].partition(" pixel")[0] for step in steps]
     axes.set_xticks(range(len(steps)), words)
     if not any(metric in step["values"] for step in steps):
         axes.text(0.5, 0.5, "not measured", transform=axes.transAxes, ha="center", va="center", color=MUTED)
@@ -85,7 +88,7 @@ def _panel(axes: Axes, steps: Sequence[Mapping[str, Any]], metric: str) -> None:
             low, high = ([value[end] for _, value in found] for end in ("low", "high"))
             axes.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
             axes.vlines(x, low, high, color=colour, alpha=0.5, linewidth=2)
-            axes.plot(x, mean, style, color=colour, linewidth=1.4, markersize=4)
+            axes.plot(x, mean, style, color=colour, linewidth=1.4, markersize=4, clip_on=False)
     axes.grid(axis="y", color=HAIRLINE, linewidth=0.7)
     if metric in SHARES:
         axes.set_ylim(-0.03, 1.03)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
@@ -42,7 +42,7 @@ class Image:
 
 @dataclass(frozen=True)
 class Section:
-    """A card: a title, text, small print, rows of images with their labels, `per_line` to a line, and code."""
+    """A card: title, text, small print, rows of images with their labels, `per_line` to a line, code, and facts."""
 
     title: str
     text: str = ""
@@ -50,6 +50,7 @@ class Section:
     rows: Sequence[tuple[str, Sequence[Image]]] = ()
     per_line: int = 5
     code: str = ""
+    facts: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def anchor(self) -> str:

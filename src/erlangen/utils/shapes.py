@@ -25,11 +25,17 @@ __all__ = [
 ]
 
 
+LONG = 120  # characters of a value, after which nobody reads on
+
+
 def describe(x: object) -> str:
     """Says what was received, in words short enough for an error message."""
     if isinstance(x, Tensor):
         return f"a {str(x.dtype).removeprefix('torch.')} tensor of shape {tuple(x.shape)} on {x.device}"
-    return f"{type(x).__name__} {x!r}"
+    words = repr(x)
+    if len(words) > LONG:
+        words = f"{' '.join(words.split())[:LONG]}…"
+    return f"{type(x).__name__} {words}"
 
 
 def check_tensor(name: str, x: object, accepted: str, ok: bool = True) -> Tensor:
