@@ -46,6 +46,7 @@ def test_the_page_is_self_contained_and_says_what_was_found(folder, checks):
         "What breaks",
         "Measured on 24 of 30 images",
         "Ten that move most",
+        "more is better (↑)",
         "erlangen check audit.json --baseline old.json",
     ):
         assert words in text

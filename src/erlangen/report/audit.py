@@ -66,8 +66,8 @@ def _overview(record: Mapping[str, Any]) -> Section:
 
 def _words() -> Section:
     text = (
-        "Of accuracy, consistency and SI more is better (↑); of LI, DI and ECE less (↓). The blue line is the model, with "
-        "its interval; the grey one, dashed, the null control. Where both are alike, resampling is the cause."
+        "Of accuracy, consistency and SI more is better (↑); of LI, DI and ECE less (↓). The blue line is the model, "
+        "with its interval; the grey one, dashed, the null control. Where both are alike, resampling is the cause."
     )
     return Section("What the figures show", text, facts=WORDS)
 
@@ -138,8 +138,9 @@ def _lit(x: Tensor, look: Tensor) -> Tensor:
 
 def _preprocessing(given: Mapping[str, Any]) -> str:
     said = {name.replace("_", " "): value for name, value in given.items() if value is not None and value is not False}
-    lists = {k: ", ".join(f"{v:g}" for v in value) if isinstance(value, list) else value for k, value in said.items()}
-    return "; ".join(k if value is True else f"{k} {value}" for k, value in lists.items())
+    lists = {name: value if isinstance(value, list) else [value] for name, value in said.items()}
+    numbers = {name: " ".join(f"{v:g}" for v in values if v is not True) for name, values in lists.items()}
+    return ", ".join(f"{name} {words}".strip() for name, words in numbers.items())
 
 
 def _method(record: Mapping[str, Any]) -> Section:

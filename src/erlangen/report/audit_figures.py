@@ -32,7 +32,7 @@ def overview_figure(steps: Sequence[Mapping[str, Any]]) -> bytes:
     height = 40 + 19 * lines
     with matplotlib.rc_context(LARGE):
         figure = canvas(WIDTH, height)
-        axes = figure.add_axes((0.3, 30 / height, 0.58, 19 * lines / height))
+        axes = figure.add_axes((0.31, 30 / height, 0.55, 19 * lines / height))
         y, ticks = 0, []
         for name, group in ladders:
             axes.text(-0.02, y, name, transform=axes.get_yaxis_transform(), ha="right", va="center", weight="bold")
