@@ -207,6 +207,13 @@ def test_bytes_are_images_in_the_unit_interval():
     assert found.data["classes"] == ["above", "below", "both"]
 
 
+def test_arrays_are_as_good_as_tensors():
+    x, y = halves()
+    one, other = (audit(Halves(), data, ["flip"], settings=FEW) for data in ((x, y), (x.numpy(), y.numpy())))
+    assert one.data == other.data
+    assert one.steps == other.steps
+
+
 @pytest.mark.parametrize(
     ("data", "words"),
     [

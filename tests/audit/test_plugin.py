@@ -53,6 +53,7 @@ def test_noise_is_no_failure():
     [
         ("flip", {}, "received None and None"),
         ("flip", {"at_least": 1, "at_most": 1}, "accepted is one of them"),
+        ("flip", {"at_least": float("nan")}, "received nan; accepted is a finite number"),
         ("flip", {"metric": "speed", "at_least": 1}, "metric: received 'speed'"),
         (
             "blur",
@@ -122,11 +123,13 @@ def test_the_plugin_in_a_run_of_its_own(tmp_path):
     result = run_pytest(tmp_path, "--junitxml=found.xml", text=TESTS)
     assert "2 failed, 2 passed" in result.stdout, result.stdout + result.stderr
     assert (
-        "accuracy of <lambda> should be at least 0.9, but is\nE             rotation 180°: 0 (0 to 0)" in result.stdout
+        "invariant: accuracy of <lambda> should be at least 0.9, but is\n  rotation 180°: 0 (0 to 0)" in result.stdout
     )
     assert "the test has no data" in result.stdout
     cases = {case.get("name"): case for case in ElementTree.parse(tmp_path / "found.xml").iter("testcase")}
     assert cases["test_fails"].find("failure") is not None
+    *_, value = cases["test_fails"].iter("property")  # what misses the limit is there as well
+    assert (value.get("name"), value.get("value")) == ("accuracy rotation 180°", "0")
     (value,) = cases["test_holds"].iter("property")
     assert (value.get("name"), value.get("value")) == ("consistency flip left to right", "1")
     (value,) = cases["test_fixture"].iter("property")

@@ -179,7 +179,7 @@ def _images(data: DataSet) -> DataSet:
 
 
 def as_data(data: object, **options: Any) -> DataSet:
-    """Images with labels, from a data set, a pair of tensors, or a name or path, of which the test part if it has one.
+    """Images with labels: a data set, a pair of tensors or arrays, or what a name or path has, its test part if any.
 
     Args:
         data: any of these.
@@ -187,7 +187,9 @@ def as_data(data: object, **options: Any) -> DataSet:
     """
     if isinstance(data, str | os.PathLike):
         return load(data, "test" if _has_test(os.fspath(data)) else "train", **options)
-    if isinstance(data, tuple | list) and len(data) == 2 and all(isinstance(part, Tensor) for part in data):
+    if isinstance(data, tuple | list):
+        data = tuple(torch.tensor(part) if _numbers(part) else part for part in data)
+    if isinstance(data, tuple) and len(data) == 2 and all(isinstance(part, Tensor) for part in data):
         x, y = data
         whole = not (y.is_floating_point() or y.is_complex()) and y.ndim == 1 and len(y) > 0
         if not whole or int(y.min()) < 0:
@@ -199,6 +201,10 @@ def as_data(data: object, **options: Any) -> DataSet:
             "size, and labels (B,), or the name or path of a data set"
         )
     return data
+
+
+def _numbers(part: object) -> bool:
+    return isinstance(part, np.ndarray) and part.dtype.kind in "biuf"
 
 
 def _has_test(source: str) -> bool:

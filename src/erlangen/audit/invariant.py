@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -13,7 +14,15 @@ from .ladder import Step, ladders_of
 from .measuring import METRICS, Value
 from .subject import Preprocess
 
-__all__ = ["assert_invariant"]
+__all__ = ["BrokenClaimError", "assert_invariant"]
+
+
+class BrokenClaimError(AssertionError):
+    """A limit is missed; `found` is what was measured, by strength."""
+
+    def __init__(self, message: str, found: Mapping[str, Value]) -> None:
+        super().__init__(message)
+        self.found = found
 
 
 def assert_invariant(
@@ -46,10 +55,14 @@ def assert_invariant(
     Returns:
         What was measured, by strength.
     """
+    __tracebackhide__ = True  # a reader of a failure wants the claim, not how it is checked
     if metric not in METRICS:
         raise ValueError(f"metric: received {metric!r}; accepted is one of {', '.join(METRICS)}")
     if (at_least is None) == (at_most is None):
         raise ValueError(f"at_least, at_most: received {at_least!r} and {at_most!r}; accepted is one of them")
+    limit = at_most if at_least is None else at_least
+    if not isinstance(limit, int | float) or not math.isfinite(limit):
+        raise ValueError(f"at_least, at_most: received {limit!r}; accepted is a finite number")
     settings = settings or Settings()
     case = Case(model, data, preprocess or Preprocess(), settings if metric == "si" else replace(settings, saliency=0))
     found, misses = {}, []
@@ -62,8 +75,9 @@ def assert_invariant(
         if below or (at_most is not None and value.low > at_most):
             misses.append(f"{step.transform} {step.label}: {value.mean:.4g} ({value.low:.4g} to {value.high:.4g})")
     if misses:
-        limit = f"at least {at_least:g}" if at_least is not None else f"at most {at_most:g}"
-        raise AssertionError(f"{metric} of {case.subject.name} should be {limit}, but is\n  " + "\n  ".join(misses))
+        words = f"at {'most' if at_least is None else 'least'} {limit:g}"
+        message = f"{metric} of {case.subject.name} should be {words}, but is\n  " + "\n  ".join(misses)
+        raise BrokenClaimError(message, found)
     return found
 
 

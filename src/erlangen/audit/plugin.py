@@ -10,7 +10,7 @@ checks, before the body of the test runs, the claim about what the fixtures `mod
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -33,6 +33,7 @@ def assert_invariant(request: pytest.FixtureRequest) -> Callable[..., Any]:
     """`erlangen.audit.assert_invariant`, which writes what it measures into the JUnit report."""
 
     def check(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
         return _check(request.node, *args, **kwargs)
 
     return check
@@ -48,14 +49,27 @@ def pytest_runtest_call(item: pytest.Item) -> None:
                 f"invariant: the test has no {' and no '.join(missing)}; it needs fixtures model and data", False
             )
         options = {name: given[name] for name in ("preprocess", "settings") if name in given}
-        _check(item, given["model"], given["data"], *marker.args, **{**options, **marker.kwargs})
+        try:
+            _check(item, given["model"], given["data"], *marker.args, **{**options, **marker.kwargs})
+        except (AssertionError, TypeError, ValueError) as error:  # TypeError: an argument that there is not
+            pytest.fail(f"invariant: {error}", pytrace=False)
 
 
 def _check(item: pytest.Item, *args: Any, **kwargs: Any) -> Any:
+    from .invariant import BrokenClaimError
     from .invariant import assert_invariant as claim
 
     __tracebackhide__ = True
-    found = claim(*args, **kwargs)
-    metric = kwargs.get("metric", "consistency")
-    item.user_properties += [(f"{metric} {name}", f"{value.mean:.6g}") for name, value in found.items()]
+    try:
+        found = claim(*args, **kwargs)
+    except BrokenClaimError as error:
+        _note(item, kwargs, error.found)
+        raise
+    _note(item, kwargs, found)
     return found
+
+
+def _note(item: pytest.Item, options: Mapping[str, Any], found: Mapping[str, Any]) -> None:
+    """What was measured goes into the JUnit report, whether the limit is kept or missed."""
+    metric = options.get("metric", "consistency")
+    item.user_properties += [(f"{metric} {name}", f"{value.mean:.6g}") for name, value in found.items()]
