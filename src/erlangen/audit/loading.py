@@ -117,8 +117,10 @@ def _batch(program: torch.export.ExportedProgram, size: Any) -> tuple[int, int |
     if isinstance(size, int):
         return size, size
     limits = program.range_constraints.get(size.node.expr)
-    least, most = (getattr(limits, end, None) for end in ("lower", "upper"))
-    return (*(int(n) if getattr(n, "is_Integer", False) else other for n, other in ((least, 1), (most, None))),)
+    if limits is None:
+        return 1, None
+    most: Any = limits.upper  # a number of sympy, which may be infinite
+    return max(int(limits.lower), 1), int(most) if most.is_Integer else None  # pyright: ignore[reportArgumentType]
 
 
 def _from_onnx(path: Path) -> Loaded:

@@ -89,18 +89,16 @@ def _classes(record: Mapping[str, Any]) -> Section:
 
 def _pairs(record: Mapping[str, Any]) -> Section:
     names = [class_words(k, name) for k, name in enumerate(record["data"]["classes"])]
-    rows = [
-        (f"{names[p['first']]} ↔ {names[p['second']]}", f"→ {p['there']:.0%}  ← {p['back']:.0%}", _what(p))
+    facts = {
+        f"{names[p['first']]} ↔ {names[p['second']]}": f"→ {p['there']:.0%}, ← {p['back']:.0%}: {_what(p)}"
         for p in record["pairs"]
-    ]
-    wide = max((len(words) for words, *_ in rows), default=0)
-    lines = [f"{words:<{wide}}  {shares:<13}  {what}" for words, shares, what in rows]
+    }
     text = (
         "Which share of either becomes the other (→, ←), of images that are classified rightly as they are; each pair "
         "under the transformation that mixes it most."
     )
     nothing = "No two classes turn into each other: nowhere a tenth of both."
-    return Section("Classes that turn into each other", text if lines else nothing, code="\n".join(lines))
+    return Section("Classes that turn into each other", text if facts else nothing, facts=facts)
 
 
 def _what(step: Mapping[str, Any]) -> str:
