@@ -1,5 +1,7 @@
 """Steps that are replayed from a CUDA graph are the steps that would have been taken."""
 
+import gc
+
 import pytest
 import torch
 
@@ -63,3 +65,22 @@ def test_a_graphed_run_goes_on_where_it_stopped(tmp_path):
     resumed, _ = trained(optimiser, tmp_path, graph=True, resume=True)
     for (name, p), q in zip(resumed.named_parameters(), whole.parameters(), strict=True):
         torch.testing.assert_close(p, q, rtol=1e-3, atol=1e-5, msg=name)
+
+
+@needs_cuda
+def test_what_an_earlier_run_left_behind_does_not_spoil_a_recording():
+    optimiser = Optimiser("sgd", lr=1e-2)
+    left = [trained(optimiser, graph=True)]
+    left.append(left)  # a cycle, with graphs of its own, that only a collection frees
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        torch.zeros(1, device="cuda")
+    left.append(graph)
+    thresholds = gc.get_threshold()
+    del left, graph
+    gc.set_threshold(1, 1, 1)
+    try:
+        objective, _ = trained(optimiser, graph=True)
+    finally:
+        gc.set_threshold(*thresholds)
+    assert objective.step == 16

@@ -66,7 +66,7 @@ class Engine:
         self.compiled = config.compile
         self.module, *wrapped = fabric.setup(forward, *optimisers)
         self.optimisers: dict[str, Any] = dict(zip(self.settings, wrapped, strict=True))
-        self.graphs = Graphs(self._take) if config.graph else None
+        self.graphs = Graphs() if config.graph else None
         self.rates = {name: rate_on(fabric.device, 0.0) for name in self.settings}
 
     def share(self, batch: Sequence[Tensor]) -> Share:
@@ -102,7 +102,7 @@ class Engine:
         self._seed(0, step)
         if self.graphs is None:
             return self._take(batch)
-        losses, replayed = self.graphs(self.objective.branch(), batch)
+        losses, replayed = self.graphs(self._take, self.objective.branch(), batch)
         if replayed:
             self.objective.counted()
         return losses

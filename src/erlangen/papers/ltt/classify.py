@@ -128,6 +128,7 @@ def trained(config: Training, device: str = "cpu") -> Averaged:
 def _train(objective: AveragedObjective, config: Training, device: str) -> dict[str, Tensor]:
     data = data_set(config, "train")
     loader = TensorLoader(data.x, data.y, batch_size=config.recipe.batch, seed=config.seed, drop_last=True)
+    torch.compiler.reset()  # which otherwise gives up compiling when it has seen the code with many methods
     fit(objective, loader, how(objective, config, device))
     return {}
 
@@ -142,8 +143,8 @@ def predictions(model: Averaged, x: Tensor, samples: int, *, averaged: bool = Tr
     device = model.transform.bounds.device
     found = []
     with seeded(0), torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-        for part in x.split(batch):
-            images = part.to(device) / 255
+        for part in x.to(device).split(batch):  # one copy: each would wait for what was computed before
+            images = part / 255
             found.append((model(images).log_probs if averaged else model.classify(images).log_softmax(-1)).float())
     return torch.cat(found).cpu()
 
