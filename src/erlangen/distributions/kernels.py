@@ -278,4 +278,6 @@ def couple_back(
 def _how(first: Tensor, d: int, limit: float, squash: float) -> dict[str, int | bool]:
     layers, width, reads = first.shape
     flags = {"LIMITED": limit > 0, "SQUASHED": squash > 0}
+    # A pipeline of the layers' loads would push everything else out of the registers.
+    flags |= {"num_warps": 8, "num_stages": 1}
     return {"L": layers, "d": d, "k": reads - d, "W": width, "T": TILE, **flags}

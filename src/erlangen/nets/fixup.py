@@ -58,7 +58,7 @@ class FixupBlock(nn.Module):
         biased = _add(x, self.bias1)
         h = F.relu(_add(self.conv1(biased), self.bias2))
         h = self.conv2(_add(h, self.bias3))
-        h = _add(h * self.scale.to(h.dtype), self.bias4)
+        h = torch.addcmul(self.bias4.to(h.dtype), h, self.scale.to(h.dtype))
         return F.relu(h + (x if self.stride == 1 else self._halved(biased)))
 
     def _halved(self, x: Tensor) -> Tensor:
