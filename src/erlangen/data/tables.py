@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +51,8 @@ def read_series(
         x: `(N, C, L)`, float32.
     """
     check_handling(missing, unequal)
-    path, handling = Path(path), {"missing": missing, "unequal": unequal}
+    path = Path(path)
+    handling: Any = {"missing": missing, "unequal": unequal}
     if not path.is_file() or path.suffix.lower() not in (".npz", *SERIES):
         raise ValueError(f"path: received {str(path)!r}; accepted is a file that ends in .npz, {', '.join(SERIES)}")
     if path.suffix.lower() == ".npz":
@@ -128,7 +128,7 @@ def _long(
     return signals, [_one_label(name, part, kind) for name, part in members.items()]
 
 
-def _one_label(name: str, rows: Sequence[Sequence[str]], kind: Any) -> str:
+def _one_label(name: str, rows: list[list[str]], kind: int | None) -> str:
     if kind is None:
         return "series"
     labels = {row[kind].strip() for row in rows}
