@@ -8,9 +8,11 @@ from .instaaug import EntropyBand, InstaAug
 from .invariance import REGULARISERS, InvarianceController, InvarianceRegularised
 from .learning_to_transform import LearningToTransform
 from .methods import METHODS, Method, Terms
+from .pstn import PSTN
 
 __all__ = [
     "METHODS",
+    "PSTN",
     "REGULARISERS",
     "Augerino",
     "AveragedObjective",

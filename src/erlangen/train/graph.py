@@ -68,5 +68,7 @@ class Graphs:
         pool = next((recorded.graph.pool() for recorded in self.recorded.values()), None)
         with torch.cuda.graph(graph, pool=pool, stream=self.stream):
             losses = self.take(inputs)
-            values = torch.stack([value.detach().reshape(()).to(losses["loss"]) for value in losses.values()])
+            values = torch.stack(
+                [value.detach().reshape(losses["loss"].shape).to(losses["loss"]) for value in losses.values()]
+            )
         return Recorded(graph, inputs, tuple(losses), values)
