@@ -37,7 +37,11 @@ def test_lengths():
 @pytest.mark.parametrize(
     ("series", "options", "message"),
     [
-        ([[1.0, NAN, 2.0]], {}, r"series\[0\]: received 1 missing values of 3; accepted are none, or missing='interp"),
+        (
+            [[1.0, NAN, 2.0]],
+            {},
+            r"series\[0\]: received 1 missing values \(NaN\) of 3; accepted are none, or missing='interp",
+        ),
         ([[1.0, 2.0], [1.0]], {}, "unequal: received series of lengths from 1 to 2 .*unequal='resample'"),
         ([[1.0, 2.0]], {"length": 3}, "unequal: received series of length 2 for the length 3"),
         ([[1.0, 2.0]], {"length": 1, "unequal": "pad"}, "length: received 1; accepted is at least 2"),
@@ -167,7 +171,7 @@ def test_a_table_with_a_series_to_a_row(tmp_path):
 def test_a_table_with_a_moment_to_a_row(tmp_path):
     rows = ["trial,x,label,y", "a,1,on,10", "b,5,off,50", "a,2,on,20", "b,6,off,60", "b,7,off,"]
     write(tmp_path / "long.csv", "\n".join(rows))
-    with pytest.raises(ValueError, match=r"long.csv: series\[1\]: received 1 missing values of 6"):
+    with pytest.raises(ValueError, match=r"long.csv: series\[1\]: received 1 missing values \(NaN\) of 6"):
         read_series(tmp_path / "long.csv", series="trial")
     with pytest.raises(ValueError, match=r"long.csv: unequal: received series of lengths from 2 to 3"):
         read_series(tmp_path / "long.csv", series="trial", missing="interpolate")

@@ -28,6 +28,7 @@ SMALL = {
     "mlp, outputs": (lambda: MLP(12, (7, 6), outputs=5), (12,), 5),
     "localiser": (lambda: Localiser(1, size=20, filters=(2, 3)), (1, 20, 20), 12),
     "series localiser": (lambda: SeriesLocaliser(2, widths=(3, 4), kernels=(4, 3)), (2, 13), 4),
+    "series localiser, bins": (lambda: SeriesLocaliser(1, widths=(3, 4), kernels=(4, 3), bins=3), (1, 13), 12),
     "series": (lambda: SeriesCNN(2, 5, widths=(3, 4), kernels=(4, 3)), (2, 13), 5),
     "small": (lambda: SmallCNN(1, 5, size=20, filters=(2, 3), hidden=6), (1, 20, 20), 5),
 }

@@ -103,7 +103,7 @@ def _fill(i: int, one: np.ndarray, missing: Missing) -> np.ndarray:
         return one
     if missing == "raise":
         raise ValueError(
-            f"series[{i}]: received {int(gaps.sum())} missing values of {gaps.size}; accepted are none, or "
+            f"series[{i}]: received {int(gaps.sum())} missing values (NaN) of {gaps.size}; accepted are none, or "
             "missing='interpolate', or missing='drop' where series may be left out"
         )
     if gaps.all(1).any():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..utils.shapes import check_count, describe
@@ -14,20 +15,23 @@ __all__ = ["SeriesCNN", "SeriesLocaliser"]
 
 
 class SeriesLocaliser(nn.Module):
-    """Three convolutions with batch normalisation and ReLU, the mean over time, dropout: features of P-STN's localiser.
+    """Three convolutions with batch normalisation and ReLU, means over time, dropout: features of P-STN's localiser.
 
     The heads of a conditional are linear on these features, and begin at the identity: `Dirac` for the spatial
     transformer, `StudentT` for its probabilistic kind. The paper gives "approximately one million parameters" for all
-    models on series; widths, kernels and dropout are those of the published code, 85 thousand of the 1.2 million.
+    models on series; widths, kernels and dropout are those of the published code, 85 thousand of the 1.2 million. So
+    is the one mean over all of time, which hardly knows *when* something happens: a localiser that has to find that
+    needs several bins.
 
     Args:
         channels: of the series; they share what comes of it, such as a warp of time.
         widths: of the convolutions, the last is the number of features.
         kernels: their lengths.
+        bins: in how many parts of time means are taken.
         dropout: the probability of dropping a feature.
 
     Shape:
-        input: `(B, channels, L)`; result: `(B, widths[-1])`.
+        input: `(B, channels, L)`; result: `(B, widths[-1] * bins)`.
 
     References:
         | P. Schwöbel et al. Probabilistic spatial transformer networks (2022), section 5.2.2.
@@ -39,17 +43,20 @@ class SeriesLocaliser(nn.Module):
         *,
         widths: Sequence[int] = (64, 164, 64),
         kernels: Sequence[int] = (8, 5, 3),
+        bins: int = 1,
         dropout: float = 0.5,
     ) -> None:
         super().__init__()
         self.channels = check_count("channels", channels)
         self.body = _convolutions(channels, widths, kernels)
-        self.features = widths[-1]
+        self.bins = check_count("bins", bins)
+        self.features = widths[-1] * bins
         self.dropout = nn.Dropout(check_dropout("dropout", dropout))
 
     def forward(self, x: Tensor) -> Tensor:
         """The features of each series."""
-        return self.dropout(self.body(check_series(x, self.channels)).mean(-1))
+        h = self.body(check_series(x, self.channels))
+        return self.dropout(h.mean(-1) if self.bins == 1 else F.adaptive_avg_pool1d(h, self.bins).flatten(1))
 
 
 class SeriesCNN(nn.Module):

@@ -9,6 +9,7 @@ from .invariance import REGULARISERS, InvarianceController, InvarianceRegularise
 from .learning_to_transform import LearningToTransform
 from .methods import METHODS, Method, Terms
 from .pstn import PSTN
+from .series_alignment import SeriesAlignment, variance_about_mean
 
 __all__ = [
     "METHODS",
@@ -26,5 +27,7 @@ __all__ = [
     "Method",
     "Objective",
     "Plain",
+    "SeriesAlignment",
     "Terms",
+    "variance_about_mean",
 ]
