@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from erlangen.data import DataUnavailableError, load, read_series, stack_series, ucr
+from erlangen.data import DataUnavailableError, load, read_series, stack_series, ucr, warped_bumps
 
 NAN = np.nan
 
@@ -208,3 +208,15 @@ def test_npz_with_gaps(tmp_path):
     assert read_series(tmp_path / "mine.npz", missing="drop").y.tolist() == [0]
     with pytest.raises(ValueError, match=r"path: received 'nowhere.csv'; accepted is a file"):
         read_series("nowhere.csv")
+
+
+def test_bumps_are_drawn_in_code():
+    still = warped_bumps(3, 64, noise=0, warp=0).x
+    assert torch.equal(still[0], still[2])
+    assert still.argmax(-1).flatten().tolist() in ([31] * 3, [32] * 3)
+    moved = warped_bumps(200, 64, noise=0)
+    assert moved.x.argmax(-1).double().std() > 5
+    assert torch.equal(moved.x, warped_bumps(200, 64, noise=0).x)
+    assert (warped_bumps(400, 64, warp=0).x - still[0]).std() == pytest.approx(0.1, rel=0.05)
+    with pytest.raises(ValueError, match="noise: received -1"):
+        warped_bumps(noise=-1)

@@ -1,6 +1,7 @@
 """Data sets: named ones, those drawn in code and those of the user; batches; a picture and a series."""
 
 from .batches import batches
+from .bumps import warped_bumps
 from .cifar import cifar10
 from .derived import long_tail, long_tail_counts, rotated
 from .files import DataUnavailableError, cache_folder
@@ -57,4 +58,5 @@ __all__ = [
     "tiny_imagenet",
     "tiny_imagenet50",
     "ucr",
+    "warped_bumps",
 ]

@@ -148,9 +148,8 @@ class TimeWarpClassifier(ClassifierMixin, SeriesEstimator):
 
     def _labels(self, x: Tensor, y: Any) -> Tensor:
         if y is None:
-            raise ValueError(
-                "y: received None, but this estimator requires y to be passed; accepted is a label for each"
-            )
+            name = type(self).__name__
+            raise ValueError(f"{name} requires y to be passed, but the target y is None; accepted is a label for each")
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         check_consistent_length(x, y)
