@@ -1,6 +1,6 @@
 """Pure functions that measure."""
 
-from .calibration import Divergence, brier, ece, ekld, nll
+from .calibration import Divergence, Reliability, brier, ece, ekld, nll, reliability
 from .invariance import (
     Controlled,
     consistency,
@@ -12,6 +12,7 @@ from .invariance import (
     shifted_total_variation,
     total_variation,
 )
+from .localisation import AngleError, angle_error, box_overlap
 from .measured import Bootstrap, Measured, measured
 from .orbit import Orbit, there_and_back
 from .orientation import (
@@ -30,14 +31,18 @@ from .sharpness import detail, sharpness
 from .spectral import jacobian_norm
 
 __all__ = [
+    "AngleError",
     "Bootstrap",
     "Controlled",
     "Divergence",
     "Measured",
     "Orbit",
+    "Reliability",
     "Saliency",
+    "angle_error",
     "arc_masses",
     "binned_total_variation",
+    "box_overlap",
     "brier",
     "central_span",
     "circle_histogram",
@@ -57,6 +62,7 @@ __all__ = [
     "nll",
     "pairwise_gap",
     "prediction_change",
+    "reliability",
     "rotation_angle",
     "saliency_map",
     "saliency_similarity",
