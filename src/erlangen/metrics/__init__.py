@@ -28,6 +28,7 @@ from .orientation import (
 )
 from .saliency import Saliency, integrated_gradients, saliency_map, saliency_similarity
 from .sharpness import detail, sharpness
+from .significance import two_sample_t
 from .spectral import jacobian_norm
 
 __all__ = [
@@ -71,4 +72,5 @@ __all__ = [
     "shifted_total_variation",
     "there_and_back",
     "total_variation",
+    "two_sample_t",
 ]

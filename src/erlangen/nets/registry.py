@@ -14,6 +14,7 @@ from .fixup import FixupResNet
 from .lenet import LeNet
 from .mlp import MLP
 from .preact import PreActResNet18
+from .small import SmallCNN
 
 __all__ = ["NETS", "build"]
 
@@ -24,6 +25,7 @@ NETS = {
     "preact18": PreActResNet18,
     "embedding": EmbeddingCNN,
     "mlp": MLP,
+    "small-cnn": SmallCNN,
 }
 HIDDEN = (128,)  # of "mlp"
 
@@ -35,8 +37,8 @@ def build(name: str, *, classes: int, channels: int = 3, size: int | tuple[int, 
         name: one of `NETS`.
         classes: the number of outputs, the features of "embedding".
         channels: of the images.
-        size: of the images, their side or their height and width; "lenet" and "mlp" are made for it, the others refuse
-            what is too small for them.
+        size: of the images, their side or their height and width; "lenet", "small-cnn" and "mlp" are made for it, the
+            others refuse what is too small for them.
         **changes: arguments of the network that differ from its defaults.
 
     Raises:
@@ -52,7 +54,7 @@ def build(name: str, *, classes: int, channels: int = 3, size: int | tuple[int, 
     least = min(check_count("size", side) for side in sides)
     if issubclass(net, MLP):
         return net(channels * math.prod(sides), **{"hidden": HIDDEN, "outputs": classes, **changes})
-    if issubclass(net, LeNet):
+    if issubclass(net, LeNet | SmallCNN):
         return net(channels, classes, size=least, **changes)
     if least < net.least:
         raise ValueError(f"size: received {size}; accepted is at least {net.least} for {name}")

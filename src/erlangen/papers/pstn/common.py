@@ -17,7 +17,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -34,7 +34,7 @@ from ...utils.seeds import seeded
 from ..cache import kept_many
 from ..ltt.data import digits
 
-__all__ = ["LOCALISED", "Training", "build", "fold", "predictions", "scores", "trained"]
+__all__ = ["LOCALISED", "Trained", "Training", "build", "fold", "predictions", "scores", "test_set", "trained"]
 
 PUBLISHED = 600  # epochs
 MOMENTS = (0.1307,), (0.3081,)  # of the pixels of MNIST
@@ -89,6 +89,13 @@ def fold(config: Training) -> Fold:
     return _folds(config.source, config.size, config.count, config.held)[config.fold]
 
 
+@lru_cache(maxsize=2)
+def test_set(source: str, n: int) -> DataSet:
+    """The first n digits of the test set."""
+    data = mnist("test") if source == "mnist" else digits(source, tuple(range(10)), "test")
+    return data.subset(torch.arange(n))
+
+
 def build(config: Training) -> AveragedObjective:
     """The four nouns."""
     move: Transform = Similarity(bounds=NEAR if config.method == "affine" else WIDE)
@@ -124,7 +131,14 @@ def _conditional(method: str, move: Transform) -> Conditional:
     return GlobalUniform.over(move, 1, width=((high - low) / 2).tolist()).requires_grad_(False)
 
 
-def trained(configs: Sequence[Training], device: str = "cpu") -> list[Averaged]:
+class Trained(NamedTuple):
+    """A model, and how often training said that its distribution had collapsed."""
+
+    model: Averaged
+    alarms: int
+
+
+def trained(configs: Sequence[Training], device: str = "cpu") -> list[Trained]:
     """Models of one method, from the cache or trained together."""
 
     def train(objectives: list[Any], missing: list[Any]) -> list[dict[str, Tensor]]:
@@ -132,10 +146,12 @@ def trained(configs: Sequence[Training], device: str = "cpu") -> list[Averaged]:
         for config in missing:
             data = fold(config).train
             loaders.append(TensorLoader(data.x, data.y, batch_size=config.batch, seed=config.fold))
-        fit_many(objectives, loaders, [how(o, c, device) for o, c in zip(objectives, missing, strict=True)])
-        return [{}] * len(objectives)
+        settings = [how(o, c, device) for o, c in zip(objectives, missing, strict=True)]
+        histories = fit_many(objectives, loaders, settings)
+        return [{"alarms": torch.tensor(len(history.alarms))} for history in histories]
 
-    return [objective.averaged for objective, _ in kept_many(configs, device, build, train, code=(__file__,))]
+    found = kept_many(configs, device, build, train, code=(__file__,))
+    return [Trained(objective.averaged, int(notes["alarms"])) for objective, notes in found]
 
 
 def how(objective: AveragedObjective, config: Training, device: str) -> Config:
