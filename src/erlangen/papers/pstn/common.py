@@ -13,7 +13,6 @@ are trained together (`fit_many`).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -23,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from ...data import DataSet, Fold, folds, mnist
-from ...distributions import PRESETS, Conditional, GlobalUniform, RealNVP, preset
+from ...distributions import Conditional, GlobalUniform, RealNVP, preset
 from ...metrics import ece, nll
 from ...models import Averaged, Normalise
 from ...nets import Localiser, SmallCNN
@@ -41,6 +40,7 @@ MOMENTS = (0.1307,), (0.3081,)  # of the pixels of MNIST
 LOCALISED = ("stn", "pstn", "flow")
 FEATURES = 8  # that describe a digit to the flow
 NEAR = {"angle": 0.35, "scale": 0.2, "tx": 0.15, "ty": 0.15}  # how far hand-made augmentation goes
+FARTHEST = 10.0  # of Student's t, in units of its scale: beyond, the area of a digit may vanish in single precision
 WIDE = {"tx": 1.0, "ty": 1.0, "scale": 1.5}
 
 
@@ -118,11 +118,7 @@ def _conditional(method: str, move: Transform) -> Conditional:
         return preset("stn", move, encoder.features, encoder=encoder)
     if method == "pstn":
         encoder = Localiser()
-        low, high = move.bounds
-        half = [math.pi if circle else h for circle, h in zip(move.periodic, ((high - low) / 2).tolist(), strict=True)]
-        start = PRESETS["pstn-code"].arguments["spread"]  # in units of each coordinate; here as a share of the range
-        within: Any = {"bounds": move.bounds, "spread": [start / h for h in half]}
-        return preset("pstn-code", move, encoder.features, encoder=encoder, **within)
+        return preset("pstn-code", move, encoder.features, encoder=encoder, truncation=FARTHEST)
     if method == "flow":
         small = Localiser(filters=(6, 10))
         encoder = nn.Sequential(small, nn.Linear(small.features, FEATURES))
