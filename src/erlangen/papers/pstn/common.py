@@ -114,17 +114,20 @@ def build(config: Training) -> AveragedObjective:
 
 def _conditional(method: str, move: Transform) -> Conditional:
     if method == "stn":
-        encoder = Localiser(filters=(12, 18))
-        return preset("stn", move, encoder.features, encoder=encoder)
+        return preset("stn", move, **_localiser((12, 18)))
     if method == "pstn":
-        encoder = Localiser()
-        return preset("pstn-code", move, encoder.features, encoder=encoder, truncation=FARTHEST)
+        return preset("pstn-code", move, **_localiser((8, 14)), truncation=FARTHEST)
     if method == "flow":
-        small = Localiser(filters=(6, 10))
-        encoder = nn.Sequential(small, nn.Linear(small.features, FEATURES))
-        return RealNVP.over(move, FEATURES, encoder=encoder, layers=4, width=8)
+        return RealNVP.over(move, **_localiser((6, 10), FEATURES), layers=4, width=8)
     low, high = move.bounds
     return GlobalUniform.over(move, 1, width=((high - low) / 2).tolist()).requires_grad_(False)
+
+
+def _localiser(filters: tuple[int, int], features: int | None = None) -> dict[str, Any]:
+    """The network that describes a digit, which it normalises as the classifier does."""
+    net = Localiser(filters=filters)
+    last = [] if features is None else [nn.Linear(net.features, features)]
+    return {"context": features or net.features, "encoder": nn.Sequential(Normalise(*MOMENTS), net, *last)}
 
 
 class Trained(NamedTuple):

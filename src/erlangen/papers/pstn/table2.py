@@ -43,7 +43,7 @@ GAIN = (8.0, 4.0)
 class Config:
     """How models are trained, on which sizes, with which methods and weights."""
 
-    training: Training = Training()
+    training: Training
     sizes: tuple[int, ...] = SIZES
     methods: tuple[str, ...] = METHODS
     weights: tuple[tuple[str, tuple[float, ...]], ...] = tuple(WEIGHTS.items())
@@ -52,7 +52,7 @@ class Config:
     seed: int = 0
 
 
-FULL = Config()
+FULL = Config(Training())
 TINY = Training(source="drawn", epochs=1, held=20, count=2)
 SMOKE = Config(TINY, sizes=(30, 100), weights=(("pstn", (1e-4, 3e-4)), ("flow", (1e-2,))), tested=50)
 PAPER = tuple(
