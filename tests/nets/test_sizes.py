@@ -170,7 +170,7 @@ def test_mlp_order_and_size():
 
 @pytest.mark.parametrize("name", [name for name in NETS if name != "series-cnn"])
 def test_build(name):
-    net = build(name, classes=7, channels=1, size=28, **{} if name in ("lenet", "mlp") else {"width": 4})
+    net = build(name, classes=7, channels=1, size=28, **{} if name in ("lenet", "mlp", "small-cnn") else {"width": 4})
     assert isinstance(net, NETS[name])
     assert net.eval()(torch.randn(2, 1, 28, 28)).shape == (2, 7)
 

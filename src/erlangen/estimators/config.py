@@ -32,7 +32,8 @@ class RunConfig:
         burn_in: for how many steps the classifier is trained alone, where a distribution is learned; a tenth of them.
         batch_size: inputs to a step.
         lr: the learning rate, which falls to a tenth along a cosine.
-        alpha: the weight of the entropy (flow; instaaug, at the start) or of the width (augerino).
+        alpha: the weight of the entropy (flow; instaaug, at the start), of the width (augerino) or of the divergence
+            (pstn).
         entropy: the entropy to hold, in nats, by changing the weight; for instaaug, the middle of a band.
         samples: views of an input in training.
         eval_samples: views of an input in evaluation.

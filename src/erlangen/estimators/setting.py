@@ -78,7 +78,7 @@ def prepare(config: RunConfig, data: DataSet | None = None, test: DataSet | None
 def _check_heeded(config: RunConfig) -> None:
     """Refuses a weight or an entropy that the method would not heed, and an entropy that none can have."""
     heeding = {
-        "alpha": [name for name, method in METHODS.items() if method.learned],
+        "alpha": [name for name, method in METHODS.items() if method.alpha is not None],
         "entropy": ["flow", "instaaug"],
     }
     for name, methods in heeding.items():

@@ -15,6 +15,7 @@ from .lenet import LeNet
 from .mlp import MLP
 from .preact import PreActResNet18
 from .series import SeriesCNN
+from .small import SmallCNN
 
 __all__ = ["NETS", "build"]
 
@@ -26,6 +27,7 @@ NETS = {
     "embedding": EmbeddingCNN,
     "mlp": MLP,
     "series-cnn": SeriesCNN,
+    "small-cnn": SmallCNN,
 }
 HIDDEN = (128,)  # of "mlp"
 
@@ -37,8 +39,8 @@ def build(name: str, *, classes: int, channels: int = 3, size: int | tuple[int, 
         name: one of `NETS`.
         classes: the number of outputs, the features of "embedding".
         channels: of the inputs.
-        size: of images, their side or their height and width; "lenet" and "mlp" are made for it, the others refuse what
-            is too small for them. Of series, `(L,)`, which "series-cnn" and "mlp" accept.
+        size: of images, their side or their height and width; "lenet", "small-cnn" and "mlp" are made for it, the
+            others refuse what is too small for them. Of series, `(L,)`, which "series-cnn" and "mlp" accept.
         **changes: arguments of the network that differ from its defaults.
 
     Raises:
@@ -57,7 +59,7 @@ def build(name: str, *, classes: int, channels: int = 3, size: int | tuple[int, 
         raise ValueError(f"size: received {size} for {name}; accepted is {what}")
     if issubclass(net, MLP):
         return net(channels * math.prod(sides), **{"hidden": HIDDEN, "outputs": classes, **changes})
-    if issubclass(net, LeNet):
+    if issubclass(net, LeNet | SmallCNN):
         return net(channels, classes, size=least, **changes)
     if not issubclass(net, SeriesCNN) and least < net.least:
         raise ValueError(f"size: received {size}; accepted is at least {net.least} for {name}")

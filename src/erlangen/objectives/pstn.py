@@ -60,12 +60,12 @@ class PSTN(AveragedObjective):
         self.register_buffer("weight", torch.tensor(float(weight)))
 
     def width(self, prediction: Prediction) -> tuple[Tensor, dict[str, Tensor]]:
-        """The weighted divergence; logged with it are the mean rate β and, for the alarm, the entropy."""
+        """The weighted divergence; logged with it are the mean β and the entropy."""
         q: Any = prediction.q
         if q.degenerate:
             return prediction.log_probs.new_zeros(()), {}
         divergence = q.precision_kl(self.alpha0, self.beta0).mean() / prediction.v.shape[-1]
         entropy = -(prediction.log_weights.exp() * prediction.log_q).sum(0).mean()
-        rate = q.precision.base_dist.rate.mean()
-        parts = {"divergence": divergence, "rate": rate.detach(), "entropy": entropy.detach()}
+        beta = q.precision.base_dist.rate.mean()
+        parts = {"divergence": divergence, "beta": beta.detach(), "entropy": entropy.detach()}
         return self.weight * divergence, parts
