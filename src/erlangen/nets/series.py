@@ -81,6 +81,7 @@ class SeriesCNN(nn.Module):
         1195126
     """
 
+    WIDTHS = (164, 256, 256, 256, 256)
     BEHIND = (196, 256, 256, 256, 64)
 
     def __init__(
@@ -88,7 +89,7 @@ class SeriesCNN(nn.Module):
         channels: int = 1,
         classes: int = 10,
         *,
-        widths: Sequence[int] = (164, 256, 256, 256, 256),
+        widths: Sequence[int] = WIDTHS,
         kernels: Sequence[int] = (8, 8, 5, 5, 3),
         dropout: float = 0.25,
     ) -> None:
