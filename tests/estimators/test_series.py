@@ -2,6 +2,7 @@
 
 import pickle
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,7 +11,9 @@ import torch
 
 from erlangen.data import warped_bumps
 from erlangen.objectives import SeriesAlignment, variance_about_mean
+from erlangen.report.alignment import alignment_figure
 from erlangen.transforms import CPAB
+from erlangen.utils.io import read_json
 
 sklearn = pytest.importorskip("sklearn", reason="the estimators of series need scikit-learn")
 
@@ -19,6 +22,7 @@ from sklearn.exceptions import NotFittedError  # noqa: E402
 from sklearn.utils.estimator_checks import check_estimator  # noqa: E402
 
 from erlangen.estimators import SeriesAligner, TimeWarpClassifier  # noqa: E402
+from erlangen.estimators.bumps import align_bumps  # noqa: E402
 
 QUICK = {"width": 4, "steps": 2, "device": "cpu"}
 
@@ -37,9 +41,9 @@ def bumps():
 @pytest.fixture(scope="module")
 def aligner(bumps):
     torch.set_default_dtype(torch.float32)
-    start = time.perf_counter()
+    start = time.process_time()
     found = SeriesAligner(device="cpu").fit(bumps[0])
-    return found, time.perf_counter() - start
+    return found, time.process_time() - start
 
 
 def spread(x):
@@ -258,3 +262,25 @@ def test_the_conventions_of_scikit_learn(estimator, skipped):
     failed = {one["check_name"]: one["exception"] for one in results if one["status"] == "failed"}
     assert failed == {}
     assert sum(one["status"] == "passed" for one in results) > 40
+
+
+# The page
+
+
+def test_the_page_has_the_numbers_of_the_run():
+    root = Path(__file__).resolve().parents[2]
+    rows = read_json(root / "results" / "series" / "bumps.json")["rows"]
+    text = (root / "docs" / "series.md").read_text(encoding="utf-8")
+    for row in rows:
+        assert f"<!-- {row['part']} -->{row['falls']:.1f}" in text
+        assert row["falls"] >= 5
+
+
+def test_the_picture_is_drawn(tmp_path, monkeypatch):
+    monkeypatch.setattr("erlangen.estimators.bumps.TRIALS", 12)
+    monkeypatch.setattr(SeriesAligner.__init__, "__kwdefaults__", {**SeriesAligner.__init__.__kwdefaults__, "steps": 2})
+    picture, numbers = align_bumps(tmp_path, tmp_path)
+    assert picture.read_bytes()[:4] == b"\x89PNG"
+    assert [row["part"] for row in read_json(numbers)["rows"]] == ["training", "unseen"]
+    with pytest.raises(ValueError, match=r"after: received shape \(3, 4\)"):
+        alignment_figure(np.zeros((3, 5)), np.zeros((3, 4)))
