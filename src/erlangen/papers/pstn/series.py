@@ -19,6 +19,7 @@ scaled by that, and so mean the same. Student's t ends at ten times its scale: f
 from __future__ import annotations
 
 import math
+import statistics
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -29,16 +30,17 @@ from torch import Tensor
 from ...data import DataSet, DataUnavailableError, warped_bumps
 from ...data import load as load_set
 from ...distributions import Conditional, Dirac, GlobalUniform, StudentT
-from ...metrics import ece, nll
+from ...metrics import ece, nll, two_sample_t
 from ...models import Averaged
 from ...nets import SeriesCNN, SeriesLocaliser
 from ...objectives import PSTN, AveragedObjective, Plain
 from ...train import Config, Optimiser, TensorLoader, fit
 from ...transforms import CPAB
 from ...utils.seeds import seeded
+from ..base import Row
 from ..cache import kept
 
-__all__ = ["Training", "build", "data_set", "name_of", "predictions", "scores", "trained"]
+__all__ = ["Training", "build", "compare", "data_set", "how", "name_of", "predictions", "scores", "trained", "whole"]
 
 PUBLISHED = 200  # epochs
 CELLS = 10
@@ -129,7 +131,8 @@ def build(config: Training) -> AveragedObjective:
 def _conditional(config: Training, transform: CPAB, channels: int) -> Conditional:
     if config.method == "cnn":
         return GlobalUniform.over(transform, 1).requires_grad_(False)
-    encoder = SeriesLocaliser(channels, **({"widths": (8, 8, 8)} if config.small else {}))
+    small: Any = {"widths": (8, 8, 8)} if config.small else {}
+    encoder = SeriesLocaliser(channels, **small)
     own: Any = {"encoder": encoder, "bounds": None}
     if config.method == "stn":
         return Dirac.over(transform, encoder.features, **own)
@@ -183,3 +186,20 @@ def scores(model: Averaged, data: DataSet, *, averaged: bool) -> dict[str, float
     log_probs = predictions(model, data.x, averaged=averaged)
     accuracy = 100 * (log_probs.argmax(-1) == data.y).double().mean().item()
     return {"accuracy": accuracy, "ece": ece(log_probs, data.y).item(), "nll": nll(log_probs, data.y).item()}
+
+
+def whole(rows: list[Row], seed: int) -> Row:
+    """The mean and the standard deviation over repetitions."""
+    same = {name: rows[0][name] for name in ("method", "dataset", "weight", "scale")}
+    values = {name: statistics.fmean(row[name] for row in rows) for name in ("accuracy", "ece", "nll")}
+    spread = statistics.stdev(row["accuracy"] for row in rows) if len(rows) > 1 else 0.0
+    return {**same, "part": "all", "seed": seed, **values, "deviation": spread}
+
+
+def compare(rows: list[Row]) -> None:
+    """Notes for each method how likely it is not to differ from the best of the others."""
+    every = {row["method"]: row for row in rows if row["part"] == "all"}
+    for method, row in every.items():
+        rival = max((m for m in every if m != method), key=lambda m: every[m]["accuracy"], default=None)
+        own, other = ([r["accuracy"] for r in rows if (r["method"], r["part"]) == (m, "test")] for m in (method, rival))
+        row["p"] = two_sample_t(own, other) if min(len(own), len(other)) > 1 else 1.0

@@ -20,12 +20,11 @@ from dataclasses import dataclass, replace
 
 from matplotlib.figure import Figure
 
-from ...metrics import two_sample_t
 from ...report.style import MUTED
 from ..base import Claim, Row, Rows, experiment
 from ..draw import beside, sheet
 from .draw import NAMES, TINTS
-from .series import Training, data_set, name_of, scores, trained
+from .series import Training, compare, data_set, name_of, scores, trained, whole
 
 METHODS = ("cnn", "stn", "pstn")
 DATASETS = ("FaceAll", "TwoPatterns", "Wafer", "PhalangesOutlinesCorrect", "UWaveGestureLibraryX")
@@ -98,8 +97,8 @@ def run(config: Config) -> list[Row]:
                 training = replace(training, weight=max(tried, key=lambda row: row["accuracy"])["weight"])
             first = config.seed * config.repetitions
             own = [_row(config, replace(training, seed=first + k)) for k in range(config.repetitions)]
-            rows += [*own, _whole(config, own)]
-        _compare([row for row in rows if row["dataset"] == name_of(dataset)])
+            rows += [*own, whole(own, config.seed)]
+        compare([row for row in rows if row["dataset"] == name_of(dataset)])
     return rows + _means(config, rows)
 
 
@@ -113,23 +112,6 @@ def _row(config: Config, training: Training) -> Row:
     return row | scores(model, data_set(training, part), averaged=training.method != "cnn")
 
 
-def _whole(config: Config, rows: list[Row]) -> Row:
-    """The mean and the standard deviation over repetitions."""
-    same = {name: rows[0][name] for name in ("method", "dataset", "weight", "scale")}
-    values = {name: statistics.fmean(row[name] for row in rows) for name in ("accuracy", "ece", "nll")}
-    spread = statistics.stdev(row["accuracy"] for row in rows) if len(rows) > 1 else 0.0
-    return {**same, "part": "all", "seed": config.seed, **values, "deviation": spread}
-
-
-def _compare(rows: list[Row]) -> None:
-    """Notes for each method how likely it is not to differ from the best of the others."""
-    every = {row["method"]: row for row in rows if row["part"] == "all"}
-    for method, row in every.items():
-        rival = max((m for m in every if m != method), key=lambda m: every[m]["accuracy"], default=None)
-        own, other = ([r["accuracy"] for r in rows if (r["method"], r["part"]) == (m, "test")] for m in (method, rival))
-        row["p"] = two_sample_t(own, other) if min(len(own), len(other)) > 1 else 1.0
-
-
 def _means(config: Config, rows: list[Row]) -> list[Row]:
     """Over the sets with an official test part, and by how much P-STN is above each method."""
     official = {name_of(dataset) for dataset in config.datasets} - {f"{d}, own split" for d in DATASETS}
@@ -141,15 +123,16 @@ def _means(config: Config, rows: list[Row]) -> list[Row]:
 
 
 def show(rows: Rows) -> Figure:
-    """For each set a dot for each repetition of each method, and a bar for the paper's mean."""
-    names = [name for name in dict.fromkeys(row["dataset"] for row in rows) if name != "mean"]
-    figure, axes = sheet(1, len(names), (2.6 * len(names) + 1.2, 2.4))
+    """For each set, and their mean, a dot for each repetition of each method, and a bar for the paper's mean."""
+    shown = [row for row in rows if row["part"] == "test" or row["dataset"] == "mean"]
+    names = list(dict.fromkeys(row["dataset"] for row in shown))
+    figure, axes = sheet(1, len(names), (2.8 * len(names) + 1.6, 2.8))
     for panel, name in zip(axes, names, strict=True):
         for line, method in enumerate(METHODS):
-            own = [r["accuracy"] for r in rows if (r["method"], r["dataset"], r["part"]) == (method, name, "test")]
+            own = [row["accuracy"] for row in shown if (row["method"], row["dataset"]) == (method, name)]
             panel.plot(own, [line] * len(own), "o", color=TINTS[method], alpha=0.6)
-            if name in PRINTED:
-                panel.plot(float(PRINTED[name][line].split()[0]), line, "|", color=MUTED, ms=14, mew=2)
+            if said := (PRINTED | {"mean": MEAN}).get(name):
+                panel.plot(float(said[line].split()[0]), line, "|", color=MUTED, ms=14, mew=2)
         panel.set(title=name, xlabel="test accuracy, %", yticks=range(len(METHODS)), ylim=(2.6, -0.6))
         panel.set_yticklabels([NAMES[method] for method in METHODS] if panel is axes[0] else [])
     axes[-1].plot([], [], "|", color=MUTED, ms=14, mew=2, label="the paper's")
