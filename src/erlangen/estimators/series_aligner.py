@@ -14,7 +14,7 @@ from ..objectives import SeriesAlignment, variance_about_mean
 from ..train import Config, Cosine, Optimiser, TensorLoader, fit
 from ..transforms import CPAB
 from ..utils.seeds import seeded
-from .series_base import BINS, SeriesEstimator, counted, fitted
+from .series_base import BINS, SeriesEstimator, counted
 
 __all__ = ["SeriesAligner"]
 
@@ -108,7 +108,7 @@ class SeriesAligner(SeriesEstimator):
             loader,
             Config(steps=self.steps, optimiser=how, seed=seed, accelerator=self.device, progress=False),
         )
-        fitted(self, x)
+        self._fitted(x)
         aligned = self._warp(x, torch.as_tensor(self.theta_, dtype=x.dtype))
         self.variance_before_, self.variance_ = (float(variance_about_mean(s, labels)) for s in (x, aligned))
         groups = [aligned[labels == label].mean(0) for label in labels.unique()]

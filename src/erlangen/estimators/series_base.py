@@ -14,10 +14,10 @@ from torch import Tensor
 
 from ..data import stack_series
 from ..distributions import Conditional
-from ..transforms import CPAB
+from ..transforms import Transform
 from ..utils.shapes import check_count
 
-__all__ = ["SeriesEstimator"]
+__all__ = ["BINS", "CHUNK", "SeriesEstimator", "counted"]
 
 CHUNK = 1024  # series warped at a time, to bound memory
 BINS = 8  # of time, in which a localiser takes means
@@ -39,7 +39,7 @@ class SeriesEstimator(TransformerMixin, BaseEstimator):
     theta_: np.ndarray
     offset_: Tensor
     scale_: Tensor
-    transform_: CPAB
+    transform_: Transform
     conditional_: Conditional
 
     def transform(self, X: Any) -> np.ndarray:
@@ -109,8 +109,10 @@ class SeriesEstimator(TransformerMixin, BaseEstimator):
         """An array, checked as scikit-learn checks it; of series `(n, time)` it also compares the lengths."""
         options: Any = {"dtype": "numeric", "ensure_all_finite": False}
         if getattr(X, "ndim", None) == 3 or self.unequal != "raise":
-            return check_array(X, allow_nd=True, **options)
-        return validate_data(self, X, reset=reset, allow_nd=True, **options)
+            found: Any = check_array(X, allow_nd=True, **options)
+        else:
+            found = validate_data(self, X, reset=reset, allow_nd=True, **options)
+        return found
 
     def _standardise(self, x: Tensor) -> None:
         """Notes mean and deviation of each channel; that of a constant one is taken to be 1."""
@@ -123,6 +125,11 @@ class SeriesEstimator(TransformerMixin, BaseEstimator):
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _fitted(self, x: Tensor) -> Self:
+        """Notes the warps of the series that it was fitted on."""
+        self.theta_ = self._theta(x).double().numpy()
+        return self
 
     @torch.no_grad()
     def _theta(self, x: Tensor) -> Tensor:
@@ -158,9 +165,3 @@ def counted(estimator: Any, names: Sequence[str]) -> None:
     """Raises a `ValueError` unless these parameters of an estimator are integers > 0."""
     for name in names:
         check_count(name, getattr(estimator, name))
-
-
-def fitted(estimator: SeriesEstimator, x: Tensor) -> Self | Any:
-    """The estimator, with the warps of the series that it was fitted on."""
-    estimator.theta_ = estimator._theta(x).double().numpy()
-    return estimator

@@ -18,7 +18,7 @@ from ..objectives import PSTN
 from ..train import Config, Cosine, Optimiser, TensorLoader, fit
 from ..transforms import CPAB
 from ..utils.seeds import seeded
-from .series_base import BINS, CHUNK, SeriesEstimator, counted, fitted
+from .series_base import BINS, CHUNK, SeriesEstimator, counted
 
 __all__ = ["TimeWarpClassifier"]
 
@@ -123,7 +123,7 @@ class TimeWarpClassifier(ClassifierMixin, SeriesEstimator):
         fit(PSTN(self.averaged_, self.weight, beta0=self.spread**2), loader, self._how(len(loader), seed))
         # What is predicted for a series then depends on no other.
         self.averaged_.points = "common"
-        return fitted(self, x)
+        return self._fitted(x)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability of each class, averaged over warps (P-STN equation 19).
