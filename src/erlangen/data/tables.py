@@ -19,7 +19,7 @@ from .ucr import archive
 __all__ = ["SERIES", "read_series"]
 
 NOTHING = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
-SERIES = (".csv", ".ts", ".tsv", ".txt")
+SERIES = (".csv", ".ts", ".tsv")
 
 
 def read_series(

@@ -21,7 +21,8 @@ class RunConfig:
     Attributes:
         method: one of `METHODS`.
         transform: names of coordinates, or names with ranges; see `resolve_ranges`. Angles in radians.
-        net: the classifier, one of `erlangen.nets.NETS`; "lenet" for images of 28 or 32 pixels, else "embedding".
+        net: the classifier, one of `erlangen.nets.NETS`; "lenet" for images of 28 or 32 pixels,
+            "embedding" for others, "series-cnn" for series.
         data: where the data come from, for `erlangen.data.load`; the name of the set where it is given as such.
         size: the side to which the pictures of a folder are resized; theirs, if they agree and it is at most 64, else
             64.

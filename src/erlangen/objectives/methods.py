@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
+from torch import nn
 
 from ..distributions import (
     Conditional,
@@ -19,7 +20,7 @@ from ..distributions import (
     preset,
 )
 from ..models import Averaged
-from ..nets import EmbeddingCNN
+from ..nets import EmbeddingCNN, SeriesLocaliser
 from ..transforms import Transform
 from .augerino import Augerino
 from .base import AveragedObjective
@@ -58,7 +59,7 @@ class Method:
         learned: whether its distribution is learned.
         averages: whether its predictions are averaged over views.
         alpha: the weight of the entropy, the width or the divergence, unless one is given; None if there is none.
-        conditional: makes the distribution, from a transform and the channels of an image.
+        conditional: makes the distribution, from a transform and the channels of an image or a series.
         objective: makes what trains it.
         averaging: how predictions are averaged, where it differs from the defaults of `Averaged`.
     """
@@ -72,16 +73,24 @@ class Method:
     averaging: Mapping[str, Any] = field(default_factory=dict)
 
 
+def _encoder(transform: Transform, channels: int) -> nn.Module:
+    """What describes an image, or a series, to a conditional."""
+    if getattr(transform, "dims", 2) == 2:
+        return EmbeddingCNN(channels, FEATURES)
+    parts = SeriesLocaliser(channels, widths=(16, 32, 16), bins=8, dropout=0.0)
+    return nn.Sequential(parts, nn.Linear(parts.features, FEATURES))
+
+
 def _flow(transform: Transform, channels: int) -> Conditional:
-    return RealNVP.over(transform, FEATURES, encoder=EmbeddingCNN(channels, FEATURES))
+    return RealNVP.over(transform, FEATURES, encoder=_encoder(transform, channels))
 
 
 def _published_flow(transform: Transform, channels: int) -> Conditional:
-    return preset("ltt-code", transform, FEATURES, encoder=EmbeddingCNN(channels, FEATURES))
+    return preset("ltt-code", transform, FEATURES, encoder=_encoder(transform, channels))
 
 
 def _box(transform: Transform, channels: int) -> Conditional:
-    return MeanFieldUniform.over(transform, FEATURES, encoder=EmbeddingCNN(channels, FEATURES))
+    return MeanFieldUniform.over(transform, FEATURES, encoder=_encoder(transform, channels))
 
 
 def _point(transform: Transform, channels: int) -> Conditional:
