@@ -273,3 +273,30 @@ def changed(objective, **attributes):
 def test_bad_arguments(build, match):
     with pytest.raises(ValueError, match=match):
         build()
+
+
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+
+
+@needs_cuda
+def test_as_alone_on_cuda():
+    objectives, loaders = [transformer(k) for k in range(3)], [pictures(k) for k in range(3)]
+    both(objectives, loaders, [config(k, accelerator="cuda") for k in range(3)])
+
+
+@needs_cuda
+def test_graphs_of_all_are_steps_of_all():
+    """With noise of its own in a graph, so that it is the losses without noise that can be compared."""
+    trained = []
+    for graph in (False, True):
+        objectives = [transformer(k, Dirac) for k in range(3)]
+        for objective in objectives:
+            objective.averaged.model[4].p = 0.0  # no dropout
+        fields = {"accelerator": "cuda", "graph": graph, "steps": 12}
+        histories = fit_many(objectives, [pictures(k) for k in range(3)], [config(k, **fields) for k in range(3)])
+        trained.append((objectives, histories))
+    (plain, expected), (replayed, found) = trained
+    for one, other in zip(plain, replayed, strict=True):
+        close(one, other, 1e-6)
+    for one, other in zip(expected, found, strict=True):
+        assert other.column("loss") == pytest.approx(one.column("loss"), rel=1e-6)
