@@ -68,7 +68,8 @@ def main() -> None:
     """Run the benchmark and write its result."""
     torch.manual_seed(0)
     rows: list[dict[str, Any]] = []
-    for method, models, graph in itertools.product(CONFIG["methods"], CONFIG["models"], (False, True)[: 1 + CUDA]):
+    kinds: Any = itertools.product(CONFIG["methods"], CONFIG["models"], (False, True)[: 1 + CUDA])
+    for method, models, graph in kinds:
         times = interleaved(ways(method, models, graph), CONFIG["repeats"])
         for way, time in times.items():
             rows.append(

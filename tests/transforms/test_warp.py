@@ -242,5 +242,5 @@ def test_positions_that_are_not_finite_are_outside_where_they_cannot_be_looked_a
     assert torch.func.vmap(total)(x, grid).tolist() == [14.0, 14.0]
     slope = torch.func.vmap(torch.func.grad(total))(x, grid)
     assert slope.isfinite().all()
-    with pytest.raises(ValueError, match="^grid"):
+    with pytest.raises(ValueError, match=r"^grid"):
         warp(x, grid)

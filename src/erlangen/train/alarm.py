@@ -18,13 +18,13 @@ FALLEN = (
     "a target), a smaller learning rate of the conditional, or a burn-in of the classifier."
 )
 CROWDED = (
-    "the entropy has fallen to {value:.3g} nats by step {step} (it began at {start:.3g}), with {edge:.0%} of the sampled "
-    "coordinates at their bounds: the distribution is wider than its range, and has collapsed to the edge of it. Try "
+    "the entropy has fallen to {value:.3g} nats by step {step} (it began at {start:.3g}), with {edge:.0%} of the "
+    "sampled coordinates at their bounds: the distribution is wider than its range, and has collapsed to the edge of it. Try "
     "wider bounds, a smaller weight of the entropy, the width or the divergence, or a truncation."
 )
 LOST = (
-    "{value:.0%} of the sampled coordinates lie beyond the range of their transform by step {step}: the distribution is "
-    "so wide that views have lost their inputs. Try a smaller weight of the divergence, a truncation, or bounds."
+    "{value:.0%} of the sampled coordinates lie beyond the range of their transform by step {step}: the distribution "
+    "is so wide that views have lost their inputs. Try a smaller weight of the divergence, a truncation, or bounds."
 )
 PINNED = (
     "{value:.0%} of the sampled coordinates lie at their bounds by step {step}: the distribution is pinned to the edge "
