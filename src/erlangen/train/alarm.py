@@ -19,8 +19,8 @@ FALLEN = (
 )
 CROWDED = (
     "the entropy has fallen to {value:.3g} nats by step {step} (it began at {start:.3g}), with {edge:.0%} of the "
-    "sampled coordinates at their bounds: the distribution is wider than its range, and has collapsed to the edge of it. Try "
-    "wider bounds, a smaller weight of the entropy, the width or the divergence, or a truncation."
+    "sampled coordinates at their bounds: the distribution is wider than its range, and has collapsed to the edge of "
+    "it. Try wider bounds, a smaller weight of the entropy, the width or the divergence, or a truncation."
 )
 LOST = (
     "{value:.0%} of the sampled coordinates lie beyond the range of their transform by step {step}: the distribution "
