@@ -245,6 +245,28 @@ def test_double_precision_is_handed_back():
     assert objectives[1].scale.dtype == DOUBLE
 
 
+class Tied(Objective):
+    """Two layers that share a weight."""
+
+    def __init__(self, seed):
+        super().__init__()
+        torch.manual_seed(seed)
+        self.one, self.two = nn.Linear(3, 3), nn.Linear(3, 3)
+        self.two.weight = self.one.weight
+
+    def parameter_groups(self):
+        return {"all": list(self.parameters())}
+
+    def forward(self, batch):
+        return {"loss": (self.two(self.one(batch[0]).tanh()).sum(-1) - batch[1]).square().mean()}
+
+
+def test_tied_weights_stay_tied():
+    objectives = [Tied(k) for k in range(2)]
+    both(objectives, [data(seed=k) for k in range(2)], [config(k) for k in range(2)])
+    assert objectives[1].two.weight is objectives[1].one.weight
+
+
 def changed(objective, **attributes):
     for name, value in attributes.items():
         setattr(objective, name, value)
