@@ -245,6 +245,28 @@ def test_double_precision_is_handed_back():
     assert objectives[1].scale.dtype == DOUBLE
 
 
+class Tied(Objective):
+    """Two layers that share a weight."""
+
+    def __init__(self, seed):
+        super().__init__()
+        torch.manual_seed(seed)
+        self.one, self.two = nn.Linear(3, 3), nn.Linear(3, 3)
+        self.two.weight = self.one.weight
+
+    def parameter_groups(self):
+        return {"all": list(self.parameters())}
+
+    def forward(self, batch):
+        return {"loss": (self.two(self.one(batch[0]).tanh()).sum(-1) - batch[1]).square().mean()}
+
+
+def test_tied_weights_stay_tied():
+    objectives = [Tied(k) for k in range(2)]
+    both(objectives, [data(seed=k) for k in range(2)], [config(k) for k in range(2)])
+    assert objectives[1].two.weight is objectives[1].one.weight
+
+
 def changed(objective, **attributes):
     for name, value in attributes.items():
         setattr(objective, name, value)
@@ -273,3 +295,30 @@ def changed(objective, **attributes):
 def test_bad_arguments(build, match):
     with pytest.raises(ValueError, match=match):
         build()
+
+
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+
+
+@needs_cuda
+def test_as_alone_on_cuda():
+    objectives, loaders = [transformer(k) for k in range(3)], [pictures(k) for k in range(3)]
+    both(objectives, loaders, [config(k, accelerator="cuda") for k in range(3)])
+
+
+@needs_cuda
+def test_graphs_of_all_are_steps_of_all():
+    """With noise of its own in a graph, so that it is the losses without noise that can be compared."""
+    trained = []
+    for graph in (False, True):
+        objectives = [transformer(k, Dirac) for k in range(3)]
+        for objective in objectives:
+            objective.averaged.model[4].p = 0.0  # no dropout
+        fields = {"accelerator": "cuda", "graph": graph, "steps": 12}
+        histories = fit_many(objectives, [pictures(k) for k in range(3)], [config(k, **fields) for k in range(3)])
+        trained.append((objectives, histories))
+    (plain, expected), (replayed, found) = trained
+    for one, other in zip(plain, replayed, strict=True):
+        close(one, other, 1e-6)
+    for one, other in zip(expected, found, strict=True):
+        assert other.column("loss") == pytest.approx(one.column("loss"), rel=1e-6)

@@ -60,7 +60,7 @@ class PSTN(AveragedObjective):
         self.register_buffer("weight", torch.tensor(float(weight)))
 
     def width(self, prediction: Prediction) -> tuple[Tensor, dict[str, Tensor]]:
-        """The weighted divergence; logged with it are the mean β and the entropy."""
+        """The weighted divergence; logged with it are the mean β, the entropy, and what lies beyond all bounds."""
         q: Any = prediction.q
         if q.degenerate:
             return prediction.log_probs.new_zeros(()), {}
@@ -68,4 +68,6 @@ class PSTN(AveragedObjective):
         entropy = -(prediction.log_weights.exp() * prediction.log_q).sum(0).mean()
         beta = q.precision.base_dist.rate.mean()
         parts = {"divergence": divergence, "beta": beta.detach(), "entropy": entropy.detach()}
+        if self.averaged.conditional.bounds is None:
+            parts["beyond"] = self.beyond(prediction.v)
         return self.weight * divergence, parts

@@ -204,10 +204,10 @@ def _shared(value: Any, name: str) -> Any:
 
 def _hand_back(stack: Stack, place: int, objective: Objective) -> None:
     """Leaves what was trained in the objective, where and in the type in which it was trained."""
+    # A weight that is tied to another has two names there, and one here.
     tensors, own = stack.member(place), objective.state_dict()
-    for name, part in own.items():
-        if part.dtype != tensors[name].dtype:  # the whole run was in double precision
-            objective.to(tensors[name].dtype)
-            break
+    trained = {name: tensors[name] for name in own if name in tensors}
+    if any(part.dtype != own[name].dtype for name, part in trained.items()):
+        objective.double()  # as the whole run was
     objective.to(next(iter(tensors.values())).device)
-    objective.load_state_dict({name: tensors[name] for name in own})
+    objective.load_state_dict(trained, strict=False)
