@@ -128,13 +128,13 @@ class SeriesEstimator(TransformerMixin, BaseEstimator):
 
     def _fitted(self, x: Tensor) -> Self:
         """Notes the warps of the series that it was fitted on."""
+        self.conditional_.eval()
         self.theta_ = self._theta(x).double().numpy()
         return self
 
     @torch.no_grad()
     def _theta(self, x: Tensor) -> Tensor:
         """The warp of each series, `(n, d)`."""
-        self.conditional_.eval()
         home = self.transform_.bounds.device
         return torch.cat([self.conditional_(part.to(home)).mode.cpu() for part in self._scaled(x).split(CHUNK)])
 

@@ -122,7 +122,7 @@ class TimeWarpClassifier(ClassifierMixin, SeriesEstimator):
         loader = TensorLoader(self._scaled(x), labels, batch_size=batch, seed=seed, drop_last=True)
         fit(PSTN(self.averaged_, self.weight, beta0=self.spread**2), loader, self._how(len(loader), seed))
         # What is predicted for a series then depends on no other.
-        self.averaged_.points = "common"
+        self.averaged_.eval().points = "common"
         return self._fitted(x)
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -133,7 +133,6 @@ class TimeWarpClassifier(ClassifierMixin, SeriesEstimator):
         """
         check_is_fitted(self)
         x, home = self._scaled(self._read(X)), self.transform_.bounds.device
-        self.averaged_.eval()
         with torch.no_grad():
             return torch.cat([self._some(part.to(home)) for part in x.split(CHUNK)]).softmax(-1).numpy()
 
