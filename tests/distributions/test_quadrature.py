@@ -12,6 +12,7 @@ from erlangen.distributions.categorical import CategoricalDensity
 from erlangen.distributions.gaussian import GaussianDensity
 from erlangen.distributions.mixture import MixtureDensity
 from erlangen.distributions.uniform import UniformDensity
+from erlangen.utils.seeds import generator
 
 SOURCES = ("random", "antithetic", "sobol")
 ROWS = 400
@@ -197,3 +198,12 @@ def test_the_mean_of_angles_has_no_seam():
     assert (value - 3.1).abs() < 5 * error
     assert error < 0.02
     assert q.sample((1000,)).mean().abs() < 2  # the arithmetic mean lies elsewhere
+
+
+def test_common_points_are_the_same_for_every_input():
+    q = StudentT(2, 3)(torch.zeros(5, 3))
+    v = quadrature(q, 8, points="common", generator=generator(3)).v
+    assert torch.equal(v, v[:, :1].expand_as(v))
+    alone = quadrature(StudentT(2, 3)(torch.zeros(1, 3)), 8, points="common", generator=generator(3)).v
+    assert torch.equal(alone, v[:, :1])
+    assert not torch.equal(quadrature(q, 8, points="sobol", generator=generator(3)).v, v)

@@ -178,8 +178,10 @@ def test_bad_data_are_named(data):
     grey = DataSet(data.x[:, :1], data.y, data.classes, "grey")
     with pytest.raises(ValueError, match="hue for grey images"):
         prepare(RunConfig(transform=("hue",), **TINY), grey)
-    with pytest.raises(ValueError, match="accepted are images"):
+    with pytest.raises(ValueError, match=r"transform: received .* for series; accepted is warp"):
         prepare(config, DataSet(torch.rand(4, 1, 9), torch.arange(4) % 2, ("a", "b"), "series"))
+    with pytest.raises(ValueError, match="transform: received warp for images"):
+        prepare(RunConfig(**TINY | {"transform": ("warp",)}), data)
     with pytest.raises(ValueError, match="at least two classes"):
         prepare(config, data.subset(data.y == 0))
     with pytest.raises(ValueError, match="received images of 4×4 pixels"):
@@ -277,3 +279,25 @@ def test_half_ranges_wrap_around():
     found = half_ranges(v, bounds, (False, True))
     torch.testing.assert_close(found, torch.full((1, 2), 0.49))
     assert half_ranges(v, bounds, (False, False))[0, 1] > 3  # cut at the seam it is nearly the whole range
+
+
+@pytest.mark.parametrize("method", ["flow", "instaaug", "augerino", "tta", "none"])
+def test_series_can_be_fitted_as_well(method, tmp_path):
+    x = torch.randn(24, 2, 20).cumsum(-1)
+    series = DataSet(x, torch.arange(24) % 2, ("up", "down"), "walks")
+    run = fit_run(RunConfig(**TINY | {"method": method, "transform": {"warp": 0.2}}), series, folder=tmp_path / "run")
+    assert run.config.net == "series-cnn"
+    assert run.model.transform.bounds[1].tolist() == pytest.approx([0.2] * 9)
+    again = load_run(tmp_path / "run")
+    assert torch.equal(again.predict(x), run.predict(x))
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "12 series" in page or "series of 20 moments" in page
+    assert "images" not in page.partition("Settings and use")[0].rpartition("</style>")[2]
+
+
+def test_warps_of_time_are_named_alone():
+    assert resolve_ranges(("warp",)) == {"warp": 0.3}
+    with pytest.raises(ValueError, match="transform: received warp, tx; accepted is warp alone"):
+        resolve_ranges(("warp", "tx"))
+    with pytest.raises(ValueError, match="transform: received warp with -1"):
+        resolve_ranges({"warp": -1})

@@ -8,7 +8,7 @@ from torch.distributions import Categorical, kl_divergence
 from torchmetrics.functional import mean_squared_error
 from torchmetrics.functional.classification import multiclass_calibration_error
 
-from erlangen.metrics import brier, ece, ekld, nll
+from erlangen.metrics import brier, ece, ekld, nll, reliability
 
 
 def predictions(*rows):
@@ -108,3 +108,14 @@ def test_ekld_is_infinite_only_where_a_class_is_ruled_out():
 def test_bad_input_is_named(name, make):
     with pytest.raises(ValueError, match=f"^{name}: received"):
         make()
+
+
+def test_a_reliability_curve_by_hand():
+    p = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.6, 0.4], [0.45, 0.55]])
+    curve = reliability(p.log(), torch.tensor([0, 1, 0, 1]), bins=4)
+    assert curve.share.tolist() == [0, 0, 0.5, 0.5]
+    assert curve.confidence[:2].isnan().all()
+    torch.testing.assert_close(curve.confidence[2:], torch.tensor([0.575, 0.85]))
+    torch.testing.assert_close(curve.accuracy[2:], torch.tensor([1.0, 0.5]))
+    gap = (curve.share * (curve.accuracy - curve.confidence).abs())[2:].sum()
+    torch.testing.assert_close(ece(p.log(), torch.tensor([0, 1, 0, 1]), bins=4), gap)

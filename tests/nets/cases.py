@@ -9,6 +9,8 @@ from erlangen.nets import (
     LeNet,
     Localiser,
     PreActResNet18,
+    SeriesCNN,
+    SeriesLocaliser,
     SmallCNN,
 )
 
@@ -25,6 +27,9 @@ SMALL = {
     "mlp": (lambda: MLP(12, (7, 6), dropout=0.2), (3, 2, 2), 6),
     "mlp, outputs": (lambda: MLP(12, (7, 6), outputs=5), (12,), 5),
     "localiser": (lambda: Localiser(1, size=20, filters=(2, 3)), (1, 20, 20), 12),
+    "series localiser": (lambda: SeriesLocaliser(2, widths=(3, 4), kernels=(4, 3)), (2, 13), 4),
+    "series localiser, bins": (lambda: SeriesLocaliser(1, widths=(3, 4), kernels=(4, 3), bins=3), (1, 13), 12),
+    "series": (lambda: SeriesCNN(2, 5, widths=(3, 4), kernels=(4, 3)), (2, 13), 5),
     "small": (lambda: SmallCNN(1, 5, size=20, filters=(2, 3), hidden=6), (1, 20, 20), 5),
 }
-IMAGES = [name for name in SMALL if not name.startswith("mlp")]
+IMAGES = [name for name in SMALL if not name.startswith(("mlp", "series"))]

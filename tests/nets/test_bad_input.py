@@ -3,7 +3,19 @@
 import pytest
 import torch
 
-from erlangen.nets import MLP, Conv13, CropEncoder, EmbeddingCNN, FixupResNet, LeNet, Localiser, SmallCNN, build
+from erlangen.nets import (
+    MLP,
+    Conv13,
+    CropEncoder,
+    EmbeddingCNN,
+    FixupResNet,
+    LeNet,
+    Localiser,
+    SeriesCNN,
+    SeriesLocaliser,
+    SmallCNN,
+    build,
+)
 
 from .cases import IMAGES, SMALL
 
@@ -74,3 +86,22 @@ def test_arguments(name):
 
 def test_the_smallest_localiser_has_a_pixel_left():
     assert Localiser(size=16, filters=(2, 3))(torch.zeros(2, 1, 16, 16)).shape == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: SeriesLocaliser(2)(torch.zeros(3, 1, 9)),
+            r"x: received .*accepted is floating-point series \(B, 2, L",
+        ),
+        (lambda: SeriesCNN(1)(torch.zeros(3, 9)), "accepted is floating-point series"),
+        (lambda: SeriesCNN(1, widths=(4, 4), kernels=(3,)), "kernels: received 1 for 2 widths"),
+        (lambda: SeriesCNN(1, widths=(), kernels=()), "widths: received tuple"),
+        (lambda: SeriesCNN(1, widths=(0,), kernels=(3,)), "widths: received int 0"),
+        (lambda: SeriesLocaliser(1, dropout=1.0), "dropout: received float 1.0"),
+    ],
+)
+def test_series_that_do_not_fit_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

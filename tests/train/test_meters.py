@@ -30,3 +30,10 @@ def test_nothing_is_kept_of_the_graph_and_sums_are_copies():
     meter.read(lambda total: total.mul_(7))
     assert meter.read() == {"loss": 2.0}
     assert not next(iter(meter.state_dict().values()))[0].requires_grad
+
+
+def test_several_objectives_have_a_mean_each():
+    meter = Meter((2,))
+    meter.add({"loss": torch.tensor([1.0, 2.0])})
+    meter.add({"loss": torch.tensor([3.0, 6.0]), "entropy": torch.tensor([0.0, 5.0])})
+    assert meter.read() == {"loss": [2.0, 4.0], "entropy": [0.0, 5.0]}

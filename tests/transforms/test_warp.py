@@ -229,3 +229,18 @@ def test_unknown_options():
         Affine(padding="wrap")
     with pytest.raises(ValueError, match="fill: received"):
         Affine(fill=float("nan"))
+
+
+def test_positions_that_are_not_finite_are_outside_where_they_cannot_be_looked_at():
+    x = torch.ones(2, 1, 4, 4)
+    grid = torch.zeros(2, 4, 4, 2)
+    grid[:, 0, 0], grid[:, 0, 1] = torch.nan, torch.inf
+
+    def total(x, grid):
+        return warp(x[None], grid[None]).sum()
+
+    assert torch.func.vmap(total)(x, grid).tolist() == [14.0, 14.0]
+    slope = torch.func.vmap(torch.func.grad(total))(x, grid)
+    assert slope.isfinite().all()
+    with pytest.raises(ValueError, match=r"^grid"):
+        warp(x, grid)

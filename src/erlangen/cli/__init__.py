@@ -76,6 +76,7 @@ class Figures:
 
     def run(self) -> list[Path]:
         """Draws all of them."""
+        from ..estimators.bumps import align_bumps
         from ..report.conventions import figures
         from ..report.densities import densities
         from ..report.families import compute_families
@@ -87,6 +88,8 @@ class Figures:
                     compute_families(self.results, tell)
                 with progress("Measuring quadrature") as tell:
                     compute_quadrature(self.results, tell)
+                with progress("Aligning series") as tell:
+                    align_bumps(self.output, self.results.parent / "series", tell)
             with progress("Drawing the figures") as tell:
                 paths = densities(self.output, self.results, lambda share, what: tell(0.1 * share, what))
                 return paths + figures(self.output, lambda share, what: tell(0.1 + 0.9 * share, what))

@@ -32,7 +32,7 @@ QUICK = {"steps": 120, "batch_size": 64, "samples": 2, "eval_samples": 8}
 TRANSFORM = (
     "What may change, with ranges if they are not the defaults: angle:180,tx:0.2 or angle:-30:60. Names: tx, ty, angle "
     "(degrees), scale, stretch, shear, sx, sy; hue (turns), saturation, value; crop (with its smallest size); affine "
-    "and hsv for all of theirs."
+    "and hsv for all of theirs. For series: warp (with its greatest velocity)."
 )
 METHOD = (
     "flow: a distribution for each image (Learning to Transform); flow-code: the same, as its published code does it; "
@@ -56,7 +56,8 @@ class Fit:
     """Train a classifier that learns which transformations leave each image's class unchanged."""
 
     data: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="[DATA]")] = "glyphs"
-    """A folder with a sub-folder for each class, a .npz file, or a named set: glyphs, mnist, cifar10, …"""
+    """A folder with a sub-folder for each class, a .npz file, series in a .csv, .tsv or .ts file, or a named set:
+    glyphs, mnist, ucr/FaceAll, …"""
 
     transform: Annotated[str, tyro.conf.arg(metavar="NAMES", help=TRANSFORM)] = "tx,ty,angle"
     method: Annotated[
@@ -64,7 +65,8 @@ class Fit:
     ] = "flow"
 
     net: Annotated[str | None, left_open("NAME")] = None
-    """The classifier: lenet, fixup, conv13, preact18, embedding or mlp; if not given, by the size of the images."""
+    """The classifier: lenet, fixup, conv13, preact18, embedding or mlp; for series series-cnn; if not given, by the
+    data."""
 
     epochs: Annotated[int | None, left_open("N")] = None
     """How long, in epochs."""
@@ -158,7 +160,8 @@ class Fit:
             raise ValueError(str(error)) from error
         except OSError as error:
             raise ValueError(unwritten(folder, error)) from error
-        print(summary(run.record["results"]["accuracy"]))
+        kind = "images" if len(run.record["data"]["shape"]) == 3 else "series"
+        print(summary(run.record["results"]["accuracy"], kind))
         if skipped := run.record["data"]["skipped"]:
             print(f"left out   {len(skipped):>8,} files that cannot be read; {folder / 'config.json'} has their names")
         return [folder / "report.html"]
@@ -247,10 +250,10 @@ def unwritten(folder: Path, error: OSError) -> str:
     return f"cannot write to --output {folder}: {reason}. Put that right, then {go_on}."
 
 
-def summary(rows: list[dict[str, Any]]) -> str:
+def summary(rows: list[dict[str, Any]], kind: str = "images") -> str:
     """The accuracies as lines of text."""
     lines = []
     for row in rows:
         averaged = "" if row["averaged"] is None else f"   {row['averaged']:6.1%} averaged"
-        lines.append(f"{row['part']:<11}{row['count']:>8,} images   {row['plain']:6.1%} as they are{averaged}")
+        lines.append(f"{row['part']:<11}{row['count']:>8,} {kind}   {row['plain']:6.1%} as they are{averaged}")
     return "\n".join(lines)

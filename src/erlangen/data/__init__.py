@@ -1,23 +1,31 @@
 """Data sets: named ones, those drawn in code and those of the user; batches; a picture and a series."""
 
 from .batches import batches
+from .bumps import warped_bumps
 from .cifar import cifar10
 from .derived import long_tail, long_tail_counts, rotated
 from .files import DataUnavailableError, cache_folder
 from .folder import FolderSet, Unreadable, UnreadableImagesError, image_folder
+from .folds import Fold, folds
 from .glyphs import figures, glyphs
 from .gtsrb import gtsrb10
 from .load import load, named_sets, rotmnist_lt
 from .mnist import fashion_mnist, mnist
 from .npz import npz
 from .pictures import LABELS, landmarks, picture, picture_mask, series
-from .sets import DataSet, PosedSet
+from .placed import placed, scenes
+from .sequences import stack_series
+from .sets import BoxedSet, DataSet, PosedSet
+from .tables import read_series
 from .tiny_imagenet import tiny_imagenet, tiny_imagenet50
+from .ucr import ucr
 
 __all__ = [
     "LABELS",
+    "BoxedSet",
     "DataSet",
     "DataUnavailableError",
+    "Fold",
     "FolderSet",
     "PosedSet",
     "Unreadable",
@@ -27,6 +35,7 @@ __all__ = [
     "cifar10",
     "fashion_mnist",
     "figures",
+    "folds",
     "glyphs",
     "gtsrb10",
     "image_folder",
@@ -39,9 +48,15 @@ __all__ = [
     "npz",
     "picture",
     "picture_mask",
+    "placed",
+    "read_series",
     "rotated",
     "rotmnist_lt",
+    "scenes",
     "series",
+    "stack_series",
     "tiny_imagenet",
     "tiny_imagenet50",
+    "ucr",
+    "warped_bumps",
 ]

@@ -23,7 +23,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["DataUnavailableError", "Remote", "cache_folder", "check_split", "decoded", "fetch", "find", "reading"]
+__all__ = [
+    "DataUnavailableError",
+    "Remote",
+    "cache_folder",
+    "check_split",
+    "decoded",
+    "fetch",
+    "find",
+    "naming",
+    "reading",
+]
 
 
 class DataUnavailableError(OSError, ValueError):
@@ -143,6 +153,15 @@ def reading(path: Path) -> Iterator[None]:
     except (*broken, ValueError, zipfile.BadZipFile, zlib.error) as error:
         reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error) or type(error).__name__
         raise ValueError(f"{path}: not readable ({reason}); fetch the file again") from error
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Says in a `ValueError` from inside which file it is about: one of the user's, which cannot be fetched again."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 def decoded(name: str, files: Sequence[Path], make: Callable[[], np.ndarray]) -> np.ndarray:

@@ -13,7 +13,7 @@ import torch
 
 from .files import DataUnavailableError, check_split, find, reading
 from .images import decode_all
-from .sets import DataSet
+from .sets import BoxedSet
 
 __all__ = ["gtsrb10"]
 
@@ -23,13 +23,16 @@ CLASSES = (
 )
 
 
-def gtsrb10(split: str = "train") -> DataSet:
+def gtsrb10(split: str = "train") -> BoxedSet:
     """GTSRB, its ten commonest classes: 4,700 signs for training and 500 for testing.
 
     Derived, so there is no address to fetch it from: `ERLANGEN_DATA` has to name a folder with `gtsrb10/train.npz`.
 
     Args:
         split: "train" or "test".
+
+    Returns:
+        The set, with the box of each sign: pictures have a margin around it.
 
     Shape:
         x: `(N, 3, 48, 48)`, uint8.
@@ -42,7 +45,9 @@ def gtsrb10(split: str = "train") -> DataSet:
             "holds it"
         )
     with reading(path), np.load(path, allow_pickle=False) as file:
-        jpeg, offset, label = (file[key] for key in ("jpeg", "offset", "label"))
+        jpeg, offset, label, box = (file[key] for key in ("jpeg", "offset", "label", "bbox"))
         pictures = [lambda a=a, b=b: jpeg[a:b].tobytes() for a, b in pairwise(offset.tolist())]
         x = decode_all(f"gtsrb10-{split}", [path], pictures)
-    return DataSet(x, torch.from_numpy(label).long(), CLASSES, "gtsrb10")
+        # From pixels to the coordinates of the library.
+        edges = torch.from_numpy(box).to(torch.get_default_dtype()) * (2 / x.shape[-1]) - 1
+        return BoxedSet(x, torch.from_numpy(label).long(), CLASSES, "gtsrb10", edges)

@@ -1,4 +1,4 @@
-"""One door to every data set: by its name, or from a folder or an `.npz` file."""
+"""One door to every data set: by its name, or from a folder of images, an `.npz` file or a table of series."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import dataclasses
 import math
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ from .gtsrb import gtsrb10
 from .mnist import fashion_mnist, mnist
 from .npz import npz
 from .sets import DataSet
+from .tables import SERIES, read_series
 from .tiny_imagenet import tiny_imagenet, tiny_imagenet50
+from .ucr import TABLE3, ucr
 
 __all__ = ["load", "named_sets", "rotmnist_lt"]
 
@@ -59,6 +62,7 @@ def rotmnist_lt(split: str = "train") -> DataSet:
     return dataclasses.replace(rotated(data, seed=int(split != "train")), name="rotmnist-lt")
 
 
+UCR = "ucr/"
 NAMED: dict[str, Callable[[str], DataSet]] = {
     "glyphs": _glyphs("glyphs"),
     "glyphs-90": _glyphs("glyphs-90", spread=math.pi / 2),
@@ -74,6 +78,7 @@ NAMED: dict[str, Callable[[str], DataSet]] = {
     "fashion-mnist-rotated": _rotated(fashion_mnist),
     "cifar10-rotated": _rotated(cifar10),
     "rotmnist-lt": rotmnist_lt,
+    **{f"{UCR}{name}": partial(ucr, name) for name in TABLE3},
 }
 
 
@@ -83,30 +88,42 @@ def named_sets() -> tuple[str, ...]:
 
 
 def load(source: str | os.PathLike[str], split: str = "train", **options: Any) -> DataSet:
-    """A data set: a named one, an image folder, or an `.npz` file.
+    """A data set: a named one, an image folder, an `.npz` file, or a table of series.
 
     Args:
-        source: one of `named_sets()`, or a path. A name goes first: write `./mnist` for a folder of that name.
+        source: one of `named_sets()`, any set of the UCR or UEA archive as "ucr/FaceAll", or a path. A name goes
+            first: write `./mnist` for a folder of that name.
         split: "train" or "test". A folder without parts, and a file without parts, is "train"; parts of a folder are
             its sub-folders `train` and `test`, and the classes of the second are those of the first.
-        **options: for folders, see `image_folder`.
+        **options: for folders, see `image_folder`; for series, see `ucr`, `npz` and `read_series`.
     """
     check_split(split)
+    path = Path(source)
+    if isinstance(source, str) and source.startswith(UCR) and not path.exists():
+        _check_options(source, options, ("missing", "unequal"))
+        return ucr(source.removeprefix(UCR), split, **options)
     if isinstance(source, str) and source in NAMED:
         if options:
             raise ValueError(f"{', '.join(options)}: received for the named set {source!r}; accepted for folders only")
         return NAMED[source](split)
-    path = Path(source)
     if path.is_dir():
         return _folder(path, split, options)
     if path.suffix == ".npz":
-        if options:
-            raise ValueError(f"{', '.join(options)}: received for the file {str(source)!r}; accepted for folders only")
-        return npz(path, split=split)
+        _check_options(source, options, ("missing", "unequal"))
+        return npz(path, split=split, **options)
+    if path.suffix in SERIES and path.is_file():
+        _check_options(source, options, ("label", "series", "missing", "unequal"))
+        return read_series(path, split=split, **options)
     raise ValueError(
         f"source: received {str(source)!r}; accepted is a named set ({', '.join(NAMED)}), a folder with a sub-folder "
-        "for each class, or a .npz file"
+        f"for each class, a .npz file, or series in a file {', '.join(SERIES)}"
     )
+
+
+def _check_options(source: object, options: dict[str, Any], known: tuple[str, ...]) -> None:
+    if unknown := [name for name in options if name not in known]:
+        got = f"{', '.join(unknown)}: received for the file or set {str(source)!r}"
+        raise ValueError(f"{got}; accepted for folders only, and here {', '.join(known)}")
 
 
 def _folder(path: Path, split: str, options: dict[str, Any]) -> DataSet:

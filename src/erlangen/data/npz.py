@@ -10,12 +10,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .files import naming
+from .sequences import Missing, Unequal, check_handling, stack_series
 from .sets import DataSet
 
 __all__ = ["npz"]
 
 
-def npz(path: str | os.PathLike[str], *, split: str = "train") -> DataSet:
+def npz(
+    path: str | os.PathLike[str], *, split: str = "train", missing: Missing = "raise", unequal: Unequal = "raise"
+) -> DataSet:
     """Reads a data set from a `.npz` file; pickled objects in it are refused.
 
     The file holds `x` and `y`, or `x_train`, `y_train`, `x_test` and `y_test`. Labels are integers or strings; each
@@ -25,12 +29,15 @@ def npz(path: str | os.PathLike[str], *, split: str = "train") -> DataSet:
     Args:
         path: the file.
         split: "train", also for a file without parts, or "test".
+        missing: what to do about missing values of series, NaN, see `stack_series`.
+        unequal: what to do about series of different lengths, which end in NaN, see `stack_series`.
 
     Shape:
         x in the file: images in uint8, `(N, H, W)`, `(N, H, W, C)` or `(N, C, H, W)` with C = 1 or 3, or in
         floating-point, the last two, within [0, 1]; or series in floating-point, `(N, L)` or `(N, C, L)`.
     """
     path = Path(path)
+    check_handling(missing, unequal)
     if not path.is_file():
         raise ValueError(f"path: received {str(path)!r}, which is no file; accepted is a .npz file")
     arrays = _arrays(path)
@@ -45,7 +52,12 @@ def npz(path: str | os.PathLike[str], *, split: str = "train") -> DataSet:
         raise ValueError(f"{path}: received y of shape {y.shape} for {len(x)} signals; accepted is a label for each")
     every = [a for key, a in arrays.items() if key in ("y", "y_train", "y_test")]
     labels, classes = _labels(path, y, every, arrays.get("classes"))
-    return DataSet(_signals(path, x), labels, classes, path.stem)
+    signals = _signals(path, x)
+    if signals.dtype == torch.uint8 or signals.ndim == 4:
+        return DataSet(signals, labels, classes, path.stem)
+    with naming(path):
+        signals, kept = stack_series(list(signals.numpy()), missing=missing, unequal=unequal)
+    return DataSet(signals, labels[kept], classes, path.stem)
 
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:
@@ -89,11 +101,9 @@ def _signals(path: Path, x: np.ndarray) -> Tensor:
             "(N, H, W, C) or (N, C, H, W) in uint8, images (N, H, W, C) or (N, C, H, W) in floating-point, or "
             "series (N, L) or (N, C, L)"
         )
-    if x.dtype.kind == "f" and not (np.isfinite(x).all() and (not image or (x.min() >= 0 and x.max() <= 1))):
-        raise ValueError(
-            f"{path}: received x from {x.min():.4g} to {x.max():.4g}; accepted are finite values, and images within "
-            "[0, 1] or in uint8"
-        )
+    if image and x.dtype.kind == "f" and not (x.min() >= 0 and x.max() <= 1):  # NaN is neither
+        got = f"images from {x.min():.4g} to {x.max():.4g}"
+        raise ValueError(f"{path}: received {got}; accepted are images within [0, 1] or in uint8")
     if x.ndim == 4 and x.shape[1] not in (1, 3):
         if x.shape[3] not in (1, 3):
             raise ValueError(f"{path}: received x of shape {x.shape}; accepted are images of 1 or 3 channels")

@@ -12,7 +12,7 @@ from torch import Tensor
 from ..utils.seeds import generator
 from ..utils.shapes import check_tensor, check_true, describe
 
-__all__ = ["DataSet", "PosedSet"]
+__all__ = ["BoxedSet", "DataSet", "PosedSet"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -147,3 +147,30 @@ class PosedSet(DataSet):
         super().__post_init__()
         ok = isinstance(self.angle, Tensor) and self.angle.is_floating_point() and self.angle.shape == self.y.shape
         check_tensor("angle", self.angle, f"one angle for each of {len(self.x)} signals", ok)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BoxedSet(DataSet):
+    """A data set of images in which the place of what the label names is known.
+
+    Args:
+        x: as in `DataSet`, images.
+        y: as in `DataSet`.
+        classes: as in `DataSet`.
+        name: as in `DataSet`.
+        box: left, top, right and bottom edge in the coordinates of `erlangen.transforms`, whose unit is half the longer
+            side: on a square canvas the whole is (-1, -1, 1, 1).
+
+    Shape:
+        box: `(N, 4)`.
+    """
+
+    box: Tensor
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_tensor("x", self.x, "images (N, C, H, W)", self.x.ndim == 4)
+        ok = isinstance(self.box, Tensor) and self.box.is_floating_point() and self.box.shape == (len(self.x), 4)
+        check_tensor("box", self.box, f"a box (left, top, right, bottom) for each of {len(self.x)} images", ok)
+        ordered = (self.box[:, :2] < self.box[:, 2:]).all(-1)
+        check_true("box", ordered, "boxes without an area", "left < right and top < bottom")

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 from torch.quasirandom import SobolEngine
 
-__all__ = ["SOURCES", "Antithetic", "Enumerated", "Noise", "Sobol", "Stratified"]
+__all__ = ["SOURCES", "Antithetic", "Common", "Enumerated", "Noise", "Sobol", "Stratified"]
 
 
 DIGITS = SobolEngine.MAXBIT  # binary digits of Sobol points
@@ -161,6 +161,17 @@ class Sobol(Noise):
         return (self.uniform(1) if again else self._columns(0, 1)).squeeze(-1)
 
 
+class Common(Sobol):
+    """The same Sobol points for every input: what comes of an input then depends on no other in its batch.
+
+    Each point is what it says, but inputs depend on each other: not for training.
+    """
+
+    def _columns(self, first: int, k: int) -> Tensor:
+        one = Sobol(self.samples, torch.Size([1] * len(self.batch)), self.like, self.generator)
+        return one._columns(first, k).expand(*self.samples, *self.batch, k)
+
+
 class Enumerated(Noise):
     """Every component in turn, weighted by its probability: choosing has no noise, and unlikely components are tried.
 
@@ -203,5 +214,6 @@ SOURCES: dict[str, type[Noise]] = {
     "random": Stratified,
     "antithetic": Antithetic,
     "sobol": Sobol,
+    "common": Common,
     "enumerated": Enumerated,
 }

@@ -31,9 +31,10 @@ def quadrature(
         q: what a conditional returns, or any `Distribution` with event_shape `(d,)` that has `rsample`.
         n: the number of points; a finite support that is enumerated has as many as it has.
         points: "random" samples; "antithetic" pairs, which cancel what is odd; "sobol" points, whose error falls
-            nearly as 1/n (not in compiled code); or "enumerated", where every component of a mixture (of a joint, every
-            combination) has equally many points, weighted by its probability: use it to train mixtures that must find
-            separate modes.
+            nearly as 1/n (not in compiled code); "common" ones, which are the same for every input, so that what comes
+            of it depends on no other (not for training); or "enumerated", where every component of a mixture (of a
+            joint, every combination) has equally many points, weighted by its probability: use it to train mixtures
+            that must find separate modes.
         exact: whether a finite support is enumerated. Otherwise it is sampled.
         generator: where the noise comes from (eager mode); the global generator if None.
 

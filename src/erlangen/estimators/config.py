@@ -21,7 +21,8 @@ class RunConfig:
     Attributes:
         method: one of `METHODS`.
         transform: names of coordinates, or names with ranges; see `resolve_ranges`. Angles in radians.
-        net: the classifier, one of `erlangen.nets.NETS`; "lenet" for images of 28 or 32 pixels, else "embedding".
+        net: the classifier, one of `erlangen.nets.NETS`; "lenet" for images of 28 or 32 pixels,
+            "embedding" for others, "series-cnn" for series.
         data: where the data come from, for `erlangen.data.load`; the name of the set where it is given as such.
         size: the side to which the pictures of a folder are resized; theirs, if they agree and it is at most 64, else
             64.
@@ -32,7 +33,8 @@ class RunConfig:
         burn_in: for how many steps the classifier is trained alone, where a distribution is learned; a tenth of them.
         batch_size: inputs to a step.
         lr: the learning rate, which falls to a tenth along a cosine.
-        alpha: the weight of the entropy (flow; instaaug, at the start) or of the width (augerino).
+        alpha: the weight of the entropy (flow; instaaug, at the start), of the width (augerino) or of the divergence
+            (pstn).
         entropy: the entropy to hold, in nats, by changing the weight; for instaaug, the middle of a band.
         samples: views of an input in training.
         eval_samples: views of an input in evaluation.

@@ -6,14 +6,15 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from ..transforms import HSV, Affine, Crop, Product, Transform
+from ..transforms import CPAB, HSV, Affine, Crop, Product, Transform
 
 __all__ = ["KNOWN", "Ranges", "Wanted", "build_transform", "resolve_ranges"]
 
 AFFINE = ("tx", "ty", "angle", "scale", "stretch", "shear", "sx", "sy")
 COLOUR = ("hue", "saturation", "value")
 SHORT = {"affine": AFFINE[:6], "hsv": COLOUR}
-KNOWN = (*AFFINE, *COLOUR, "crop", *SHORT)
+CELLS, SPEED = 10, 0.3  # of warps of time: their cells, and the greatest velocity unless another is given
+KNOWN = (*AFFINE, *COLOUR, "crop", "warp", *SHORT)
 
 Wanted: TypeAlias = "Sequence[str] | Mapping[str, float | Sequence[float] | None]"
 Ranges: TypeAlias = "dict[str, float | tuple[float, float]]"
@@ -25,10 +26,10 @@ def resolve_ranges(wanted: Wanted) -> Ranges:
     Args:
         wanted: names; or names with what they may be, (low, high), b for (-b, b), or None for the default. Angles are
             in radians, hues in turns. "crop" has the smallest size of a crop; "affine" and "hsv" stand for all of
-            theirs.
+            theirs. "warp", for series and alone, has the greatest velocity of a warp of time.
 
     Returns:
-        (low, high) by name, and the smallest size for "crop".
+        (low, high) by name, the smallest size for "crop", and the greatest velocity for "warp".
 
     Raises:
         ValueError: a name is unknown or comes twice, or a range is none, or does not hold the identity.
@@ -38,6 +39,8 @@ def resolve_ranges(wanted: Wanted) -> Ranges:
         {'tx': (-0.25, 0.25), 'crop': 0.25}
     """
     given = _expand(wanted)
+    if "warp" in given:
+        return {"warp": _speed(given)}
     for name, value in given.items():
         if name != "crop" and value is not None:
             _check_range(name, value)
@@ -70,6 +73,9 @@ def build_transform(wanted: Wanted) -> Transform:
         (False, True, True)
     """
     ranges = resolve_ranges(wanted)
+    if "warp" in ranges:
+        speed = _speed(ranges)
+        return CPAB((CELLS,), bounds={f"theta{k}": speed for k in range(CELLS - 1)})
     low, high = _pair(ranges.get("angle", 0.0))
     return _build(ranges, full_turn=math.isclose(high - low, 2 * math.pi, rel_tol=1e-6))
 
@@ -115,6 +121,16 @@ def _expand(wanted: Wanted) -> dict[str, float | tuple[float, float] | None]:
 
 def _pair(value: float | tuple[float, float]) -> tuple[float, float]:
     return value if isinstance(value, tuple) else (-value, value)
+
+
+def _speed(ranges: Mapping[str, float | tuple[float, float] | None]) -> float:
+    """The greatest velocity of a warp of time, which comes with no other coordinate."""
+    value = ranges["warp"]
+    if len(ranges) > 1:
+        raise ValueError(f"transform: received {', '.join(ranges)}; accepted is warp alone, for series")
+    if isinstance(value, tuple) or not 0 < (SPEED if value is None else value) < math.inf:
+        raise ValueError(f"transform: received warp with {value!r}; accepted is its greatest velocity, a number > 0")
+    return SPEED if value is None else float(value)
 
 
 def _smallest(ranges: Mapping[str, float | tuple[float, float] | None]) -> float:

@@ -16,6 +16,7 @@ from ..data import DataSet
 from ..objectives import METHODS
 from ..report.run import Findings, run_page
 from ..report.run_figures import Accuracy, Coordinate, Example
+from ..report.sparkline import series_picture
 from ..utils.io import plain, provenance, read_jsonl, write_bytes
 from ..utils.seeds import seeded
 from .runs import Run, as_floats, write_record
@@ -71,6 +72,7 @@ def measure(run: Run, setting: Setting, progress: Progress | None = None) -> Fin
         half_ranges=ranges,
         labels=labels,
         classes=run.classes,
+        kinds=_kinds(setting),
         code=_code(run.folder),
         about=provenance(device=run.model.transform.bounds.device),
     )
@@ -133,7 +135,9 @@ def _spread(data: DataSet, n: int) -> Tensor:
 
 
 def _bytes(image: Tensor) -> np.ndarray:
-    """An image in [0, 1] as `(H, W, 3)` bytes."""
+    """An image in [0, 1], or a picture of a series, as `(H, W, 3)` bytes."""
+    if image.ndim == 2:
+        return series_picture(image.detach().cpu().double().numpy())
     colour = image.detach().cpu().double().clamp(0, 1).expand(3, -1, -1)
     return (colour.movedim(0, -1).numpy() * 255).round().astype(np.uint8)
 
@@ -169,11 +173,17 @@ def half_ranges(v: Tensor, bounds: Tensor, periodic: tuple[bool, ...], share: fl
     return torch.stack(found, -1)
 
 
+def _kinds(setting: Setting) -> tuple[str, str]:
+    """What the data are, one and many."""
+    return ("image", "images") if len(setting.about["shape"]) == 3 else ("series", "series")
+
+
 def _lead(run: Run, setting: Setting) -> str:
-    n, shape = len(setting.train), "×".join(map(str, setting.about["shape"][1:]))
+    n, (_, *size) = len(setting.train), setting.about["shape"]
+    kind = f"images of {size[0]}×{size[1]} pixels" if len(size) == 2 else f"series of {size[0]} moments"
     names = ", ".join(run.model.transform.names)
     what = "" if run.config.method == "none" else f" Coordinates: {names}."
-    return f"Trained on {n:,} images of {shape} pixels in {len(run.classes)} classes.{what}"
+    return f"Trained on {n:,} {kind} in {len(run.classes)} classes.{what}"
 
 
 def _facts(run: Run, setting: Setting) -> Mapping[str, str]:
@@ -185,7 +195,7 @@ def _facts(run: Run, setting: Setting) -> Mapping[str, str]:
         for c in _coordinates(run)
     ]
     weights = sum(p.numel() for p in run.model.model.parameters())
-    training = f"{steps:,} steps of {config.batch_size} images"
+    training = f"{steps:,} steps of {config.batch_size} {_kinds(setting)[1]}"
     if config.method not in ("none", "tta"):
         training += f", {config.samples} views each"
     facts = {
@@ -195,7 +205,7 @@ def _facts(run: Run, setting: Setting) -> Mapping[str, str]:
         "transform": "" if config.method == "none" else "; ".join(ranges),
         "classifier": f"{config.net}, {weights:,} parameters",
         "training": f"{training}, in {seconds:.0f} s",
-        "evaluation": f"{config.eval_samples} views" if run.averages else "images as they are",
+        "evaluation": f"{config.eval_samples} views" if run.averages else f"{_kinds(setting)[1]} as they are",
         "alpha": "" if config.alpha is None else f"{config.alpha:g}",
         "entropy": "" if config.entropy is None else f"held at {config.entropy:g} nats",
         "seed": str(config.seed),
@@ -209,6 +219,6 @@ def _code(folder: Path) -> str:
         (
             "from erlangen.estimators import load_run",
             f'run = load_run("{folder.as_posix()}")',
-            "run.classes[run.predict(x)[0]]  # x: images (B, C, H, W), uint8 or in [0, 1]",
+            "run.classes[run.predict(x)[0]]  # x: images (B, C, H, W), uint8 or in [0, 1], or series (B, C, L)",
         )
     )

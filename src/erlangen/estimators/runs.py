@@ -73,8 +73,9 @@ class Run:
             result: `(B, K)`.
         """
         averaged, shape = self.averages if averaged is None else averaged, tuple(self.record["data"]["shape"])
-        ok = isinstance(x, Tensor) and x.ndim == 4 and tuple(x.shape[1:]) == shape and len(x) > 0
-        check_tensor("x", x, f"images {('B', *shape)}, as the run was trained on", ok)
+        ok = isinstance(x, Tensor) and x.ndim > 1 and tuple(x.shape[1:]) == shape and len(x) > 0
+        what = "images" if len(shape) == 3 else "series"
+        check_tensor("x", x, f"{what} {('B', *shape)}, as the run was trained on", ok)
         like = self.model.transform.bounds
         with torch.no_grad(), seeded(self.config.seed):
             parts = [self._some(as_floats(part, like), averaged) for part in x.split(batch_size)]

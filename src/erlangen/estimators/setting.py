@@ -68,6 +68,9 @@ def prepare(config: RunConfig, data: DataSet | None = None, test: DataSet | None
     if set(ranges) & set(COLOUR) and data.x.shape[1] != 3:
         got = f"{', '.join(name for name in ranges if name in COLOUR)} for grey images"
         raise ValueError(f"transform: received {got}; accepted for images in colour only")
+    if (data.x.ndim == 3) != ("warp" in ranges):
+        got, accepted = ("series", "warp") if data.x.ndim == 3 else ("images", "a transform of images")
+        raise ValueError(f"transform: received {', '.join(ranges)} for {got}; accepted is {accepted}")
     train, validation = data.split(config.validation, seed=config.seed) if config.validation else (data, None)
     settled = _settle(replace(config, data=source, transform=ranges, size=size), train)
     about = describe_data(data, {"train": train, "validation": validation, "test": test})
@@ -78,7 +81,7 @@ def prepare(config: RunConfig, data: DataSet | None = None, test: DataSet | None
 def _check_heeded(config: RunConfig) -> None:
     """Refuses a weight or an entropy that the method would not heed, and an entropy that none can have."""
     heeding = {
-        "alpha": [name for name, method in METHODS.items() if method.learned],
+        "alpha": [name for name, method in METHODS.items() if method.alpha is not None],
         "entropy": ["flow", "instaaug"],
     }
     for name, methods in heeding.items():
@@ -95,18 +98,18 @@ def _check_heeded(config: RunConfig) -> None:
 
 def _settle(config: RunConfig, train: DataSet) -> RunConfig:
     """The settings that were left open."""
-    method, side = METHODS[config.method], train.x.shape[-1]
+    method, sides = METHODS[config.method], tuple(train.x.shape[2:])
     steps = STEPS if config.steps is None and config.epochs is None else config.steps
     total = steps or (config.epochs or 0) * -(-len(train) // config.batch_size)
     burn_in = config.burn_in
     if burn_in is None:
         burn_in = total // 10 if method.learned else 0
-    square = train.x.shape[-2] == side and side in (28, 32)
+    usual = "series-cnn" if len(sides) == 1 else "lenet" if sides in ((28, 28), (32, 32)) else "embedding"
     return replace(
         config,
         steps=steps,
         burn_in=burn_in,
-        net=config.net or ("lenet" if square else "embedding"),
+        net=config.net or usual,
         alpha=method.alpha if config.alpha is None else config.alpha,
     )
 
@@ -118,14 +121,15 @@ def build_model(config: RunConfig, about: Mapping[str, Any]) -> Averaged:
         config: settings without anything left open.
         about: what `config.json` says of the data.
     """
-    channels, height, width = about["shape"]
+    channels, *size = about["shape"]
     method, transform = METHODS[config.method], build_transform(config.transform)
-    # Wide enough to classify: its default is the width of an encoder.
-    own = {"width": 16} if config.net == "embedding" else {}
+    # Wide enough to classify: its default is the width of an encoder. And small enough to be trained anywhere.
+    own: dict[str, Any] = {
+        "embedding": {"width": 16},
+        "series-cnn": {"widths": (64, 64, 64), "kernels": (8, 5, 3)},
+    }.get(config.net or "", {})
     with seeded(config.seed):
-        net = build(
-            config.net or "lenet", classes=len(about["classes"]), channels=channels, size=(height, width), **own
-        )
+        net = build(config.net or "lenet", classes=len(about["classes"]), channels=channels, size=tuple(size), **own)
         return Averaged(
             net,
             transform,

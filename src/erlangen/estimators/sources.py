@@ -33,11 +33,12 @@ def load_parts(config: RunConfig) -> tuple[DataSet, DataSet | None, int | None]:
             LOG.warning("%s is the named set; write ./%s for what has this name here.", source, source)
         return load(source), load(source, "test"), None
     if not path.exists():
-        known = f"a named set ({', '.join(named_sets())}), a folder with a sub-folder for each class, or a .npz file"
+        known = f"a named set ({', '.join(named_sets())}), a folder with a sub-folder for each class, a .npz file, or "
+        known += "series in a .csv, .tsv or .ts file"
         raise ValueError(f"data: received {source!r}, which does not exist; accepted is {known}")
     if not path.is_dir():
         _no_size(config, f"the file {source!r}")
-        return load(path), load(path, "test") if _npz_has_test(path) else None, None
+        return load(path), load(path, "test") if _has_test(path) else None, None
     root = class_root(path)
     size = config.size or _default_size(root)
     options: dict[str, Any] = {"size": size, "unreadable": config.unreadable}
@@ -59,7 +60,10 @@ def _has_folders(path: Path) -> bool:
     return path.is_dir() and any(entry.is_dir() for entry in path.iterdir())
 
 
-def _npz_has_test(path: Path) -> bool:
+def _has_test(path: Path) -> bool:
+    """Whether a file has a test part: in it, or, of the archives of series, beside it."""
+    if path.suffix != ".npz":
+        return path.stem.endswith("_TRAIN") and path.with_name(path.name.replace("_TRAIN", "_TEST")).is_file()
     try:
         with np.load(path, allow_pickle=False) as file:
             return "x_test" in file.files
@@ -83,14 +87,14 @@ def _default_size(root: Path) -> int | None:
 
 
 def check_parts(data: DataSet, test: DataSet | None) -> None:
-    """Raises a `ValueError` for data from which no classifier of images can be trained, or parts that do not match."""
+    """Raises a `ValueError` for data from which no classifier can be trained, or parts that do not match."""
     shape = tuple(data.x.shape[1:])
-    if len(shape) != 3:
-        raise ValueError(f"data: received series {shape}; accepted are images (C, H, W), so far")
+    what, unit = ("images", "pixels") if len(shape) == 3 else ("series", "moments")
     if min(shape[1:]) < LEAST:
-        raise ValueError(f"data: received images of {shape[1]}×{shape[2]} pixels; accepted are at least {LEAST}")
+        got = "×".join(map(str, shape[1:]))
+        raise ValueError(f"data: received {what} of {got} {unit}; accepted are at least {LEAST}")
     if sum(n > 0 for n in data.counts()) < 2:
-        raise ValueError(f"data: received images of {data.classes} alone; accepted are at least two classes")
+        raise ValueError(f"data: received {what} of {data.classes} alone; accepted are at least two classes")
     if test is None:
         return
     if test.classes != data.classes:
@@ -98,10 +102,10 @@ def check_parts(data: DataSet, test: DataSet | None) -> None:
         raise ValueError(f"test: received classes that differ in {alien[:5]}; accepted are those of the training part")
     if tuple(test.x.shape[1:]) != shape:
         got, accepted = ("×".join(map(str, s)) for s in (test.x.shape[1:], shape))
-        raise ValueError(f"test: received images of {got}; accepted are those of the training part, {accepted}")
+        raise ValueError(f"test: received {what} of {got}; accepted are those of the training part, {accepted}")
     counts = zip(data.classes, data.counts(), test.counts(), strict=True)
     if unseen := [name for name, here, there in counts if there and not here]:
-        raise ValueError(f"test: received images of {unseen[:5]}; accepted are classes that the training part has")
+        raise ValueError(f"test: received {what} of {unseen[:5]}; accepted are classes that the training part has")
 
 
 def describe_data(data: DataSet, parts: dict[str, DataSet | None]) -> dict[str, Any]:
@@ -131,12 +135,13 @@ def some_rows(count: int, n: int) -> Tensor:
 
 
 def _moments(data: DataSet) -> tuple[list[float], list[float]]:
-    """Mean and standard deviation of each channel, of images in [0, 1]."""
+    """Mean and standard deviation of each channel, of images in [0, 1] or of series."""
     scale = 255.0 if data.x.dtype == torch.uint8 else 1.0
     sums = torch.zeros(2, data.x.shape[1], dtype=torch.float64)
     for part in data.x.split(1024):
         x = part.double().cpu() / scale
-        sums += torch.stack((x.sum((0, 2, 3)), x.square().sum((0, 2, 3))))
+        rows = x.transpose(0, 1).flatten(1)
+        sums += torch.stack((rows.sum(1), rows.square().sum(1)))
     mean, square = sums * data.x.shape[1] / data.x.numel()
     std = (square - mean.square()).clamp(min=1e-6).sqrt()
     return [[round(value, 6) for value in row.tolist()] for row in (mean, std)]  # pyright: ignore[reportReturnType]

@@ -1,6 +1,6 @@
 """Pure functions that measure."""
 
-from .calibration import Divergence, brier, ece, ekld, nll
+from .calibration import Divergence, Reliability, brier, ece, ekld, nll, reliability
 from .invariance import (
     Controlled,
     consistency,
@@ -12,6 +12,7 @@ from .invariance import (
     shifted_total_variation,
     total_variation,
 )
+from .localisation import AngleError, angle_error, box_overlap
 from .measured import Bootstrap, Measured, measured
 from .orbit import Orbit, there_and_back
 from .orientation import (
@@ -27,17 +28,22 @@ from .orientation import (
 )
 from .saliency import Saliency, integrated_gradients, saliency_map, saliency_similarity
 from .sharpness import detail, sharpness
+from .significance import two_sample_t
 from .spectral import jacobian_norm
 
 __all__ = [
+    "AngleError",
     "Bootstrap",
     "Controlled",
     "Divergence",
     "Measured",
     "Orbit",
+    "Reliability",
     "Saliency",
+    "angle_error",
     "arc_masses",
     "binned_total_variation",
+    "box_overlap",
     "brier",
     "central_span",
     "circle_histogram",
@@ -57,6 +63,7 @@ __all__ = [
     "nll",
     "pairwise_gap",
     "prediction_change",
+    "reliability",
     "rotation_angle",
     "saliency_map",
     "saliency_similarity",
@@ -65,4 +72,5 @@ __all__ = [
     "shifted_total_variation",
     "there_and_back",
     "total_variation",
+    "two_sample_t",
 ]

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..utils.shapes import check_count, check_tensor
 
-__all__ = ["Divergence", "brier", "ece", "ekld", "kl", "nll"]
+__all__ = ["Divergence", "Reliability", "brier", "ece", "ekld", "kl", "nll", "reliability"]
 
 
 class Divergence(NamedTuple):
@@ -23,6 +23,20 @@ class Divergence(NamedTuple):
 
     forward: Tensor
     backward: Tensor
+
+
+class Reliability(NamedTuple):
+    """A reliability curve, `(bins,)` each; NaN where a bin has no inputs.
+
+    Attributes:
+        confidence: the mean of the greatest probability that inputs are given.
+        accuracy: how many of them are right, as a share.
+        share: how many there are, as a share of all.
+    """
+
+    confidence: Tensor
+    accuracy: Tensor
+    share: Tensor
 
 
 def nll(log_probs: Tensor, y: Tensor) -> Tensor:
@@ -53,7 +67,7 @@ def brier(log_probs: Tensor, y: Tensor) -> Tensor:
 def ece(log_probs: Tensor, y: Tensor, bins: int = 15) -> Tensor:
     r"""The expected calibration error, $\sum_b \frac{n_b}{n} |\mathrm{accuracy}_b - \mathrm{confidence}_b|$.
 
-    Inputs are sorted into bins $(\frac{b - 1}{m}, \frac bm]$ by the greatest probability that they are given.
+    Inputs are sorted into bins as by `reliability`.
 
     Shape:
         log_probs: `(B, K)`; y: `(B,)`; result: `()`.
@@ -61,11 +75,29 @@ def ece(log_probs: Tensor, y: Tensor, bins: int = 15) -> Tensor:
     References:
         | C. Guo, G. Pleiss, Y. Sun, K. Weinberger. On calibration of modern neural networks (2017), equation 3.
     """
+    confidence, right, _ = _binned(log_probs, y, bins)
+    return (right - confidence).abs().sum() / len(y)
+
+
+def reliability(log_probs: Tensor, y: Tensor, bins: int = 15) -> Reliability:
+    r"""How often predictions are right, against how sure they are: on the diagonal if they are calibrated.
+
+    Inputs are sorted into bins $(\frac{b - 1}{m}, \frac bm]$ by the greatest probability that they are given.
+
+    Shape:
+        log_probs: `(B, K)`; y: `(B,)`; result: `(bins,)` each.
+    """
+    confidence, right, count = _binned(log_probs, y, bins)
+    return Reliability(confidence / count, right / count, count / len(y))
+
+
+def _binned(log_probs: Tensor, y: Tensor, bins: int) -> Tensor:
+    """The sum of confidences, the number of right predictions and that of all, in each bin, `(3, bins)`."""
     log_probs, y = _predictions(log_probs, y)
     confidence, label = log_probs.exp().max(-1)
     place = ((confidence * check_count("bins", bins)).ceil().long() - 1).clamp(0, bins - 1)
-    gap = (label == y).to(confidence.dtype) - confidence
-    return torch.zeros(bins, dtype=gap.dtype, device=gap.device).scatter_add(0, place, gap).abs().sum() / len(y)
+    each = torch.stack((confidence, (label == y).to(confidence.dtype), torch.ones_like(confidence)))
+    return torch.zeros(3, bins, dtype=each.dtype, device=each.device).scatter_add(1, place.expand(3, -1), each)
 
 
 def ekld(log_probs: Tensor, moved_log_probs: Tensor, y: Tensor) -> Divergence:

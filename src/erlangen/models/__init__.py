@@ -2,6 +2,17 @@
 
 from .averaged import Averaged, Prediction, average, logits_of
 from .group_tied import GroupTied
+from .localisation import Localisation, localisation
 from .normalise import Mirror, Normalise
 
-__all__ = ["Averaged", "GroupTied", "Mirror", "Normalise", "Prediction", "average", "logits_of"]
+__all__ = [
+    "Averaged",
+    "GroupTied",
+    "Localisation",
+    "Mirror",
+    "Normalise",
+    "Prediction",
+    "average",
+    "localisation",
+    "logits_of",
+]

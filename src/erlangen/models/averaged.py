@@ -14,6 +14,7 @@ from ..distributions import Conditional, Points, quadrature
 from ..transforms import Transform
 from ..transforms.warp import as_signal
 from ..utils.shapes import check_count, check_positive, check_tensor, describe
+from .localisation import Localisation, localisation
 
 __all__ = ["Averaged", "Prediction", "Space", "average", "logits_of"]
 
@@ -29,7 +30,7 @@ class Prediction(NamedTuple):
         v: the coordinates of the transformations, `(S, B, d)`.
         log_q: their log-density, `(S, B)`.
         log_weights: their log-weights, `(S, B)`.
-        q: the distribution that they come from.
+        q: the distribution that they come from; `localisation` says where it lies and how wide it is.
     """
 
     log_probs: Tensor
@@ -38,6 +39,10 @@ class Prediction(NamedTuple):
     log_q: Tensor
     log_weights: Tensor
     q: Distribution
+
+    def localisation(self, points: int = 512) -> Localisation:
+        """The transformation of each input and its uncertainty, without a gradient; see `models.localisation`."""
+        return localisation(self.q, points)
 
 
 def logits_of(output: Any) -> Tensor:

@@ -1,4 +1,4 @@
-"""What is done to images before a classifier sees them."""
+"""What is done to images and series before a classifier sees them."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ class Normalise(nn.Module):
         self.register_buffer("std", torch.tensor(std).view(-1, 1, 1), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalised images, `(B, C, H, W)`."""
-        return (x - self.mean) / self.std
+        """Normalised images `(B, C, H, W)` or series `(B, C, L)`."""
+        shape = (-1,) + (1,) * (x.ndim - 2)
+        return (x - self.mean.view(shape)) / self.std.view(shape)
 
 
 class Mirror(nn.Module):

@@ -7,6 +7,7 @@ from .lenet import LeNet
 from .mlp import MLP
 from .preact import CropEncoder, PreActResNet18
 from .registry import NETS, build
+from .series import SeriesCNN, SeriesLocaliser
 from .small import Localiser, SmallCNN
 
 __all__ = [
@@ -19,6 +20,8 @@ __all__ = [
     "LeNet",
     "Localiser",
     "PreActResNet18",
+    "SeriesCNN",
+    "SeriesLocaliser",
     "SmallCNN",
     "build",
 ]

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from ..utils.shapes import check_tensor, describe
 
-__all__ = ["check_dropout", "check_images", "check_square"]
+__all__ = ["check_dropout", "check_images", "check_series", "check_square"]
 
 
 def check_images(x: object, channels: int, least: int) -> Tensor:
@@ -14,6 +14,14 @@ def check_images(x: object, channels: int, least: int) -> Tensor:
     accepted = f"floating-point images (B, {channels}, H, W) with H, W >= {least}"
     x = check_tensor("x", x, accepted)
     ok = x.ndim == 4 and x.shape[1] == channels and min(x.shape[-2:]) >= least and x.is_floating_point()
+    return check_tensor("x", x, accepted, ok)
+
+
+def check_series(x: object, channels: int) -> Tensor:
+    """Returns a batch of series with the right channels, else a `ValueError`."""
+    accepted = f"floating-point series (B, {channels}, L)"
+    x = check_tensor("x", x, accepted)
+    ok = x.ndim == 3 and x.shape[1] == channels and x.shape[-1] > 0 and x.is_floating_point()
     return check_tensor("x", x, accepted, ok)
 
 

@@ -14,6 +14,8 @@ from .fixup import FixupResNet
 from .lenet import LeNet
 from .mlp import MLP
 from .preact import PreActResNet18
+from .series import SeriesCNN
+from .small import SmallCNN
 
 __all__ = ["NETS", "build"]
 
@@ -24,23 +26,25 @@ NETS = {
     "preact18": PreActResNet18,
     "embedding": EmbeddingCNN,
     "mlp": MLP,
+    "series-cnn": SeriesCNN,
+    "small-cnn": SmallCNN,
 }
 HIDDEN = (128,)  # of "mlp"
 
 
-def build(name: str, *, classes: int, channels: int = 3, size: int | tuple[int, int] = 32, **changes: Any) -> nn.Module:
-    """A network that maps images `(B, channels, H, W)` to `(B, classes)`.
+def build(name: str, *, classes: int, channels: int = 3, size: int | tuple[int, ...] = 32, **changes: Any) -> nn.Module:
+    """A network that maps images `(B, channels, H, W)`, or series `(B, channels, L)`, to `(B, classes)`.
 
     Args:
         name: one of `NETS`.
         classes: the number of outputs, the features of "embedding".
-        channels: of the images.
-        size: of the images, their side or their height and width; "lenet" and "mlp" are made for it, the others refuse
-            what is too small for them.
+        channels: of the inputs.
+        size: of images, their side or their height and width; "lenet", "small-cnn" and "mlp" are made for it, the
+            others refuse what is too small for them. Of series, `(L,)`, which "series-cnn" and "mlp" accept.
         **changes: arguments of the network that differ from its defaults.
 
     Raises:
-        ValueError: the name is unknown, or the network can't take such images.
+        ValueError: the name is unknown, or the network can't take such inputs.
 
     Example:
         >>> sum(p.numel() for p in build("fixup", classes=10).parameters())
@@ -50,10 +54,13 @@ def build(name: str, *, classes: int, channels: int = 3, size: int | tuple[int, 
         raise ValueError(f"name: received {describe(name)}; accepted is one of {', '.join(NETS)}")
     net, sides = NETS[name], size if isinstance(size, tuple) else (size, size)
     least = min(check_count("size", side) for side in sides)
+    if not issubclass(net, MLP) and issubclass(net, SeriesCNN) != (len(sides) == 1):
+        what = "(L,) of series" if issubclass(net, SeriesCNN) else "that of images"
+        raise ValueError(f"size: received {size} for {name}; accepted is {what}")
     if issubclass(net, MLP):
         return net(channels * math.prod(sides), **{"hidden": HIDDEN, "outputs": classes, **changes})
-    if issubclass(net, LeNet):
+    if issubclass(net, LeNet | SmallCNN):
         return net(channels, classes, size=least, **changes)
-    if least < net.least:
+    if not issubclass(net, SeriesCNN) and least < net.least:
         raise ValueError(f"size: received {size}; accepted is at least {net.least} for {name}")
     return net(channels, classes, **changes)

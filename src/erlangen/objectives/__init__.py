@@ -8,9 +8,12 @@ from .instaaug import EntropyBand, InstaAug
 from .invariance import REGULARISERS, InvarianceController, InvarianceRegularised
 from .learning_to_transform import LearningToTransform
 from .methods import METHODS, Method, Terms
+from .pstn import PSTN
+from .series_alignment import SeriesAlignment, variance_about_mean
 
 __all__ = [
     "METHODS",
+    "PSTN",
     "REGULARISERS",
     "Augerino",
     "AveragedObjective",
@@ -24,5 +27,7 @@ __all__ = [
     "Method",
     "Objective",
     "Plain",
+    "SeriesAlignment",
     "Terms",
+    "variance_about_mean",
 ]

@@ -108,15 +108,25 @@ class AveragedObjective(Objective):
         logits = self.averaged.classify(as_signal(x, "bilinear", self.averaged.transform.bounds))
         return {"loss": F.cross_entropy(logits, y), "accuracy": accuracy(logits, y)}
 
-    @torch.no_grad()
     def edge(self, v: Tensor) -> Tensor:
         """The share of the coordinates on a line that lie at their bounds, within a thousandth of the range, `()`."""
+        return self._share((self._room(v).abs() < 1e-3).to(v.dtype))
+
+    def beyond(self, v: Tensor) -> Tensor:
+        """The share of the coordinates on a line that lie beyond their bounds, `()`."""
+        return self._share((self._room(v) < 0).to(v.dtype))
+
+    @torch.no_grad()
+    def _room(self, v: Tensor) -> Tensor:
+        """How far coordinates are from the nearer bound, as a share of the range; negative beyond it."""
+        low, high = self.averaged.transform.bounds
+        return torch.minimum(v - low, high - v) / (high - low)
+
+    def _share(self, those: Tensor) -> Tensor:
         transform = self.averaged.transform
-        low, high = transform.bounds
-        near = torch.minimum(v - low, high - v) < 1e-3 * (high - low)
         kinds = zip(transform.periodic, transform.supports, strict=True)
         line = [i for i, (periodic, support) in enumerate(kinds) if not (periodic or support.is_discrete)]
-        return torch.stack([near[..., i] for i in line]).to(v.dtype).mean() if line else v.new_zeros(())
+        return torch.stack([those[..., i] for i in line]).mean() if line else those.new_zeros(())
 
     def branch(self) -> bool:
         """Whether the next step belongs to the burn-in."""

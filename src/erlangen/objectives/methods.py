@@ -7,16 +7,27 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
+from torch import nn
 
-from ..distributions import Conditional, EntropyController, GlobalUniform, MeanFieldUniform, RealNVP, preset
+from ..distributions import (
+    Conditional,
+    Dirac,
+    EntropyController,
+    GlobalUniform,
+    MeanFieldUniform,
+    RealNVP,
+    StudentT,
+    preset,
+)
 from ..models import Averaged
-from ..nets import EmbeddingCNN
+from ..nets import EmbeddingCNN, SeriesLocaliser
 from ..transforms import Transform
 from .augerino import Augerino
 from .base import AveragedObjective
 from .fixed import HandMade, Plain
 from .instaaug import InstaAug
 from .learning_to_transform import LearningToTransform
+from .pstn import PSTN
 
 __all__ = ["METHODS", "Method", "Terms"]
 
@@ -27,7 +38,7 @@ class Terms(NamedTuple):
     """What an objective is told.
 
     Attributes:
-        alpha: the weight of the entropy (for instaaug, at the start) or of the width.
+        alpha: the weight of the entropy (for instaaug, at the start), of the width, or of P-STN's divergence.
         entropy: the entropy to hold instead, by changing the weight; for instaaug, the middle of a band.
         burn_in: for how many steps the classifier is trained alone.
         original: the weight of the cross-entropy of the untransformed input.
@@ -47,8 +58,8 @@ class Method:
         about: what it does, in a sentence.
         learned: whether its distribution is learned.
         averages: whether its predictions are averaged over views.
-        alpha: the weight of the entropy or the width, unless one is given.
-        conditional: makes the distribution, from a transform and the channels of an image.
+        alpha: the weight of the entropy, the width or the divergence, unless one is given; None if there is none.
+        conditional: makes the distribution, from a transform and the channels of an image or a series.
         objective: makes what trains it.
         averaging: how predictions are averaged, where it differs from the defaults of `Averaged`.
     """
@@ -62,16 +73,32 @@ class Method:
     averaging: Mapping[str, Any] = field(default_factory=dict)
 
 
+def _encoder(transform: Transform, channels: int) -> nn.Module:
+    """What describes an image, or a series, to a conditional."""
+    if getattr(transform, "dims", 2) == 2:
+        return EmbeddingCNN(channels, FEATURES)
+    parts = SeriesLocaliser(channels, widths=(16, 32, 16), bins=8, dropout=0.0)
+    return nn.Sequential(parts, nn.Linear(parts.features, FEATURES))
+
+
 def _flow(transform: Transform, channels: int) -> Conditional:
-    return RealNVP.over(transform, FEATURES, encoder=EmbeddingCNN(channels, FEATURES))
+    return RealNVP.over(transform, FEATURES, encoder=_encoder(transform, channels))
 
 
 def _published_flow(transform: Transform, channels: int) -> Conditional:
-    return preset("ltt-code", transform, FEATURES, encoder=EmbeddingCNN(channels, FEATURES))
+    return preset("ltt-code", transform, FEATURES, encoder=_encoder(transform, channels))
 
 
 def _box(transform: Transform, channels: int) -> Conditional:
-    return MeanFieldUniform.over(transform, FEATURES, encoder=EmbeddingCNN(channels, FEATURES))
+    return MeanFieldUniform.over(transform, FEATURES, encoder=_encoder(transform, channels))
+
+
+def _point(transform: Transform, channels: int) -> Conditional:
+    return Dirac.over(transform, FEATURES, encoder=EmbeddingCNN(channels, FEATURES))
+
+
+def _student(transform: Transform, channels: int) -> Conditional:
+    return StudentT.over(transform, FEATURES, encoder=EmbeddingCNN(channels, FEATURES))
 
 
 def _one_range(transform: Transform, channels: int) -> Conditional:
@@ -99,6 +126,10 @@ def _published_code(averaged: Averaged, terms: Terms) -> AveragedObjective:
 
 def _augerino(averaged: Averaged, terms: Terms) -> AveragedObjective:
     return Augerino(averaged, terms.alpha or 0.0, burn_in=terms.burn_in, original=terms.original)
+
+
+def _pstn(averaged: Averaged, terms: Terms) -> AveragedObjective:
+    return PSTN(averaged, terms.alpha or 0.0, burn_in=terms.burn_in, original=terms.original)
 
 
 def _instaaug(averaged: Averaged, terms: Terms) -> AveragedObjective:
@@ -131,6 +162,14 @@ METHODS: dict[str, Method] = {
     "instaaug": Method(
         "InstaAug: every input has its own range of each coordinate.",
         *(True, True, 0.2, _box, _instaaug),
+    ),
+    "stn": Method(
+        "Spatial transformer: every input has its own transformation, one.",
+        *(True, True, None, _point, _pstn),
+    ),
+    "pstn": Method(
+        "P-STN: every input has its own transformation, with an uncertainty over which predictions are averaged.",
+        *(True, True, 1e-3, _student, _pstn),
     ),
     "affine": Method(
         "Augmentation by hand: training on transformations uniform within the bounds, prediction without them.",

@@ -17,7 +17,7 @@ from .. import __file__ as root
 from ..data import cache_folder
 from ..utils.io import plain, write_bytes
 
-__all__ = ["digest", "kept"]
+__all__ = ["digest", "kept", "kept_many"]
 
 # What decides how a model comes out. A change there is a new model: a row must not name a commit that did not make it.
 TRAINS = ("utils", "transforms", "distributions", "nets", "data", "models", "objectives", "train")
@@ -41,25 +41,62 @@ def kept(
         train: trains it in place, and returns tensors to be kept beside its weights.
         code: the files that define both.
     """
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file, save
+    (found,) = kept_many([config], device, lambda _: build(), lambda made, _: [train(made[0])], code=code)
+    return found
 
-    path = cache_folder() / "models" / f"{digest(config, device, code)}.safetensors"
-    module = build().to(device)
-    if path.is_file():
-        try:
-            tensors = load_file(path, device=str(torch.device(device)))
-            extra = {name.removeprefix(EXTRA): tensors.pop(name) for name in list(tensors) if name.startswith(EXTRA)}
-            module.load_state_dict(tensors)
-        except (SafetensorError, RuntimeError, OSError):  # damaged, or of another version: trained anew
-            module = build().to(device)
-        else:
-            return module.eval(), extra
-    extra = train(module)
+
+def kept_many(
+    configs: Sequence[Any],
+    device: str,
+    build: Callable[[Any], nn.Module],
+    train: Callable[[list[Any], list[Any]], Sequence[dict[str, Tensor]]],
+    *,
+    code: Sequence[str],
+) -> list[tuple[Any, dict[str, Tensor]]]:
+    """Modules as by `kept`, of which those that are not in the cache are trained together.
+
+    Args:
+        configs: dataclasses.
+        device: where.
+        build: makes a module from its config.
+        train: trains modules in place, given their configs, and returns what is kept beside each.
+        code: the files that define both.
+    """
+    paths = [cache_folder() / "models" / f"{digest(config, device, code)}.safetensors" for config in configs]
+    found = [_read(path, lambda c=c: build(c).to(device), device) for path, c in zip(paths, configs, strict=True)]
+    missing = [i for i, one in enumerate(found) if one is None]
+    if missing:
+        modules = [build(configs[i]).to(device) for i in missing]
+        extras = train(modules, [configs[i] for i in missing])
+        for i, module, extra in zip(missing, modules, extras, strict=True):
+            _write(paths[i], module, extra)
+            found[i] = module.eval(), extra
+    return [one for one in found if one is not None]
+
+
+def _read(path: Path, build: Callable[[], Any], device: str) -> tuple[Any, dict[str, Tensor]] | None:
+    """What is in the cache; None if nothing is, or if it is damaged or of another version."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    if not path.is_file():
+        return None
+    try:
+        tensors = load_file(path, device=str(torch.device(device)))
+        extra = {name.removeprefix(EXTRA): tensors.pop(name) for name in list(tensors) if name.startswith(EXTRA)}
+        module = build()
+        module.load_state_dict(tensors)
+    except (SafetensorError, RuntimeError, OSError):
+        return None
+    return module.eval(), extra
+
+
+def _write(path: Path, module: nn.Module, extra: dict[str, Tensor]) -> None:
+    from safetensors.torch import save
+
     tensors = {**module.state_dict(), **{EXTRA + name: value for name, value in extra.items()}}
     with suppress(OSError):  # a full disk costs the time to train again, and nothing else
         write_bytes(path, save({name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}))
-    return module.eval(), extra
 
 
 def digest(config: Any, device: str, code: Sequence[str]) -> str:

@@ -41,6 +41,7 @@ class Findings:
         half_ranges: half of the shortest range that holds 98 % of the samples, for many inputs, `(N, d)`.
         labels: their classes, `(N,)`.
         classes: the names of the classes.
+        kinds: what an input is called, and what several are.
         code: how to use the run.
         about: its provenance.
     """
@@ -56,6 +57,7 @@ class Findings:
     half_ranges: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     labels: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
     classes: Sequence[str] = ()
+    kinds: tuple[str, str] = ("image", "images")
     code: str = ""
     about: Mapping[str, Any] | None = None
 
@@ -82,52 +84,53 @@ def _accuracy(findings: Findings) -> Section:
 
     alt = "; ".join(words(row) for row in findings.accuracy)
     both = any(row.averaged is not None for row in findings.accuracy)
-    text = "The share of images whose class is predicted rightly"
+    text = f"The share of {findings.kinds[1]} whose class is predicted rightly"
     text += ", each seen once as it is, and averaged over transformed views of it." if both else ", each as it is."
     figure = Image(accuracy_figure(findings.accuracy), alt, width=760)
     return Section("Accuracy", text, rows=[("", [figure])], per_line=1)
 
 
 def _distributions(findings: Findings) -> Section:
-    images = []
+    images, (one, many) = [], findings.kinds
     for example in findings.examples:
         caption = f"{example.label}; predicted {example.predicted}, {example.probability:.0%}"
-        alt = f"Distribution of transformations for an image of {example.label}"
+        alt = f"Distribution of transformations for {_a(one)} of {example.label}"
         images.append(Image(distribution_figure(example, findings.coordinates), alt, caption, width=720))
     text = (
-        "Which transformations leave the meaning of an image unchanged, as the model believes, for several images. "
+        f"Which transformations leave the meaning of {_a(one)} unchanged, as the model believes, for several {many}. "
         "What lies far out around a ring, or high in a histogram, is likely."
     )
     note = (
-        "A ring shows an angle: upwards is the image as it is, left a quarter turn counter-clockwise; the dashed "
-        "circle is what no preference would look like. In a histogram the dashed line is the image as it is. Marginals "
-        "of 2000 samples each."
+        f"A ring shows an angle: upwards is the {one} as it is, left a quarter turn counter-clockwise; the dashed "
+        f"circle is what no preference would look like. In a histogram the dashed line is the {one} as it is. "
+        "Marginals of 2000 samples each."
     )
     return Section("Learned distributions", text, note, rows=[("", images)], per_line=2)
 
 
 def _views(findings: Findings) -> Section:
-    rows = []
+    rows, (one, many) = [], findings.kinds
     for example in findings.examples:
-        own = Image(encode(enlarge(example.image)), f"An image of {example.label}", "the image", marked=True, width=104)
+        alt = f"{_a(one).capitalize()} of {example.label}"
+        own = Image(encode(enlarge(example.image)), alt, f"the {one}", marked=True, width=104)
         views = [Image(encode(enlarge(view)), "A transformed view of it", width=104) for view in example.views]
         rows.append((example.label, [own, *views]))
     who = "drawn from its learned distribution" if findings.learned else "uniform within the bounds"
-    text = f"Images as they are, marked, and views of them, {who}."
+    text = f"{many.capitalize()} as they are, marked, and views of them, {who}."
     return Section("Views", text, rows=rows, per_line=1 + max(len(e.views) for e in findings.examples))
 
 
 def _ranges(findings: Findings) -> Section:
     figure = ranges_figure(findings.half_ranges, findings.labels, findings.classes, findings.coordinates)
-    shown, every = len(np.unique(findings.labels)), len(findings.classes)
+    shown, every, (one, many) = len(np.unique(findings.labels)), len(findings.classes), findings.kinds
     some = "" if shown == every else f", the first {shown} of {every} classes"
     text = (
-        "How widely the images of each class may be transformed: half the length of the shortest range that holds 98 % "
-        "of the samples. The bar is the mean, each dot an image, the pale bar the whole range that was allowed."
+        f"How widely the {many} of each class may be transformed: half the length of the shortest range that holds "
+        f"98 % of the samples. The bar is the mean, each dot {_a(one)}, the pale bar the whole range that was allowed."
     )
     shorter = {name: class_words(k, name) for k, name in enumerate(findings.classes) if (findings.labels == k).any()}
     meant = [f"{words} is {name}" for name, words in shorter.items() if words != name and "…" not in words]
-    note = f"{len(findings.labels)} images{some}. {'; '.join(meant)}".strip()
+    note = f"{len(findings.labels)} {many}{some}. {'; '.join(meant)}".strip()
     alt = "Mean half-range of each coordinate, by class"
     return Section(
         "Ranges",
@@ -142,6 +145,10 @@ def _curves(findings: Findings) -> Section:
     alarms = [row["message"] for row in findings.history if row["kind"] == "alarm"]
     figure = Image(curves_figure(findings.history), "Loss, accuracy, entropy and its weight, by step", width=1160)
     return Section("Training", note=" ".join(alarms), rows=[("", [figure])], per_line=1)
+
+
+def _a(kind: str) -> str:
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
 def _settings(findings: Findings) -> Section:

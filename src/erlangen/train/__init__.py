@@ -6,6 +6,7 @@ from .config import Config, Optimiser
 from .fit import fit
 from .history import History
 from .loader import Loader, TensorLoader
+from .many import fit_many
 from .noise import GlobalNoise
 from .schedule import Constant, Cosine, Schedule, StepDecay, WarmupCosine
 
@@ -26,4 +27,5 @@ __all__ = [
     "Unreadable",
     "WarmupCosine",
     "fit",
+    "fit_many",
 ]

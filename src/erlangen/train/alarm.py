@@ -17,6 +17,15 @@ FALLEN = (
     "collapsed to almost one transformation. Try a greater weight of the entropy (or a controller that holds it at "
     "a target), a smaller learning rate of the conditional, or a burn-in of the classifier."
 )
+CROWDED = (
+    "the entropy has fallen to {value:.3g} nats by step {step} (it began at {start:.3g}), with {edge:.0%} of the "
+    "sampled coordinates at their bounds: the distribution is wider than its range, and has collapsed to the edge of "
+    "it. Try wider bounds, a smaller weight of the entropy, the width or the divergence, or a truncation."
+)
+LOST = (
+    "{value:.0%} of the sampled coordinates lie beyond the range of their transform by step {step}: the distribution "
+    "is so wide that views have lost their inputs. Try a smaller weight of the divergence, a truncation, or bounds."
+)
 PINNED = (
     "{value:.0%} of the sampled coordinates lie at their bounds by step {step}: the distribution is pinned to the edge "
     "of its range. Try wider bounds, a smaller weight of the entropy or the width, or a smaller learning rate."
@@ -46,6 +55,10 @@ class Alarm:
         floor: an entropy that counts as nothing however it began; none if None.
         edge: the name of the share of sampled coordinates that lie at their bounds.
         pinned: the share that is too great.
+        crowded: the share from which a fallen entropy is put down to the bounds.
+        beyond: the name of the share of sampled coordinates that lie beyond the range of their transform, which a
+            distribution without bounds may.
+        lost: the share that is too great.
         rows: for how many rows in turn it must be so.
     """
 
@@ -54,11 +67,15 @@ class Alarm:
     floor: float | None = None
     edge: str = "edge"
     pinned: float = 0.9
+    crowded: float = 0.1
+    beyond: str = "beyond"
+    lost: float = 0.5
     rows: int = 3
 
     def __post_init__(self) -> None:
         check_positive("drop", self.drop)
-        check_positive("pinned", self.pinned)
+        for name in ("pinned", "crowded", "lost"):
+            check_positive(name, getattr(self, name))
         check_count("rows", self.rows)
 
 
@@ -73,15 +90,19 @@ class Watch:
     def look(self, step: int, values: Mapping[str, float]) -> list[str]:
         """The sentences that are due, each once in a run."""
         found = []
-        entropy, edge = (values.get(name, math.nan) for name in (self.alarm.entropy, self.alarm.edge))
+        names = (self.alarm.entropy, self.alarm.edge, self.alarm.beyond)
+        entropy, edge, beyond = (values.get(name, math.nan) for name in names)
         if self.start is None and math.isfinite(entropy):
             self.start = entropy
         start = math.nan if self.start is None else self.start
         floor = -math.inf if self.alarm.floor is None else self.alarm.floor
         if self._due("entropy", entropy <= floor or entropy <= start - self.alarm.drop):
-            found.append(FALLEN.format(value=entropy, step=step, start=start))
+            words = CROWDED if edge >= self.alarm.crowded else FALLEN
+            found.append(words.format(value=entropy, step=step, start=start, edge=edge))
         if self._due("edge", edge >= self.alarm.pinned):
             found.append(PINNED.format(value=edge, step=step))
+        if self._due("beyond", beyond >= self.alarm.lost):
+            found.append(LOST.format(value=beyond, step=step))
         return found
 
     def _due(self, name: str, bad: bool) -> bool:

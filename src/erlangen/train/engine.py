@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -47,11 +47,14 @@ class Engine:
         fabric: where.
     """
 
+    shape: tuple[int, ...] = ()  # of each loss
+
     def __init__(self, objective: Objective, config: Config, fabric: Fabric) -> None:
         if type(fabric.strategy).__name__ not in WHOLE:
             got = type(fabric.strategy).__name__
             raise ValueError(f"strategy: received {got}; accepted is one device, or DDP")
         self.fabric, self.objective, self.seed = fabric, objective, config.seed
+        self.identity: Any = config.seed  # with whose noise a run is the same run
         self.settings = _settings(objective, config)
         objective.to(fabric.device)
         if config.channels_last:
@@ -84,12 +87,18 @@ class Engine:
         seed_noise(self.seed, *place, *rank, device=self.fabric.device)
 
     def _losses(self, batch: Sequence[Tensor]) -> dict[str, Tensor]:
-        share, alone = self.share(batch), self.fabric.world_size == 1
-        with _eagerly() if self.compiled else nullcontext() if alone else GlobalNoise(share):
-            losses = self.module(batch if alone else share.cut(batch))
+        share = self.share(batch)
+        with self._noise(share):
+            losses = self.module(batch if self.fabric.world_size == 1 else share.cut(batch))
         if "loss" not in losses:
             raise ValueError(f"objective: received the losses {sorted(losses)}; accepted is one of them named 'loss'")
         return losses
+
+    def _noise(self, share: Share) -> Any:
+        """What is in force while the losses are computed."""
+        if self.compiled:
+            return _eagerly()
+        return nullcontext() if self.fabric.world_size == 1 else GlobalNoise(share)
 
     def step(self, batch: Sequence[Tensor], step: int, factors: dict[str, float]) -> dict[str, Tensor]:
         """Takes a step and returns its losses, on the device."""
@@ -109,22 +118,46 @@ class Engine:
 
     def _take(self, batch: Sequence[Tensor]) -> dict[str, Tensor]:
         losses, weight = self._losses(batch), self.share(batch).weight
-        self.fabric.backward(losses["loss"] if weight == 1 else losses["loss"] * weight)
+        total = losses["loss"].sum()
+        self.fabric.backward(total if weight == 1 else total * weight)
         for name, optimiser in self.optimisers.items():
-            settings = self.settings[name]
-            if settings.clip is not None:
-                self.fabric.clip_gradients(self.module, optimiser, max_norm=settings.clip, error_if_nonfinite=False)
-            optimiser.step()
+            self._update(name, optimiser)
         self.objective.zero_grad(set_to_none=True)
         return losses
+
+    def _update(self, name: str, optimiser: Any) -> None:
+        settings = self.settings[name]
+        if settings.clip is not None:
+            self.fabric.clip_gradients(self.module, optimiser, max_norm=settings.clip, error_if_nonfinite=False)
+        optimiser.step()
+
+    def rows(self, batch: Sequence[Tensor]) -> int:
+        """The number of inputs of an objective in a batch."""
+        return len(batch[0])
+
+    def rates_now(self) -> list[dict[str, float]]:
+        """The learning rates of each objective, by group."""
+        return [{f"lr/{name}": float(o.param_groups[0]["lr"]) for name, o in self.optimisers.items()}]
+
+    def split(self, values: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        """Values of each objective."""
+        return [values]
+
+    def weights(self, place: int) -> dict[str, Tensor]:
+        """The weights of an objective."""
+        return self.objective.state_dict()
+
+    def put(self, place: int, weights: Mapping[str, Tensor]) -> None:
+        """Puts weights back into an objective."""
+        self.objective.load_state_dict(weights)
 
     def mean(self, x: Tensor) -> Tensor:
         """The mean over processes."""
         return x if self.fabric.world_size == 1 else self.fabric.all_reduce(x, reduce_op="mean")  # pyright: ignore[reportReturnType]
 
-    def finite(self) -> bool:
-        """Whether all weights are; waits for the device."""
-        return all(bool(p.isfinite().all()) for p in self.objective.parameters())
+    def finite(self) -> list[bool]:
+        """Whether all weights of each objective are; waits for the device."""
+        return [all(bool(p.isfinite().all()) for p in self.objective.parameters())]
 
 
 def _settings(objective: Objective, config: Config) -> dict[str, Optimiser]:

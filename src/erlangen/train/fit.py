@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -23,7 +23,7 @@ from .run import Run
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-__all__ = ["fit"]
+__all__ = ["check_batches", "fit", "train"]
 
 LOG = logging.getLogger("erlangen.train")
 
@@ -63,32 +63,44 @@ def fit(
         FileExistsError: the folder holds a run already, and `resume` is False.
         OSError: the last checkpoint could not be written; the objective has its weights.
     """
-    if config.patience is not None and validation is None:
-        raise ValueError("patience: received a number without validation; accepted is one with batches to judge by")
-    for name, batches in {"loader": loader, "validation": validation}.items():
-        if batches is not None and len(batches) < 1:
-            raise ValueError(f"{name}: received no batches; accepted is at least one in an epoch")
+    check_batches(config, {"loader": loader, "validation": validation})
     fabric = launch(objective, config) if fabric is None else fabric
     run = Run(Engine(objective, config, fabric), config, len(loader))
+    train(run, loader, validation, on_step or (lambda step, losses: None))
+    return run.histories[0]
+
+
+def check_batches(config: Config, given: Mapping[str, Loader | None]) -> None:
+    """Raises a `ValueError` where there is nothing to train on, or nothing to judge by."""
+    if config.patience is not None and given["validation"] is None:
+        raise ValueError("patience: received a number without validation; accepted is one with batches to judge by")
+    for name, batches in given.items():
+        if batches is not None and len(batches) < 1:
+            raise ValueError(f"{name}: received no batches; accepted is at least one in an epoch")
+
+
+def train(
+    run: Run, loader: Loader, validation: Loader | None, on_step: Callable[[int, Mapping[str, Tensor]], None]
+) -> None:
+    """From the first step, or the last good checkpoint, to the end."""
     run.begin()
-    objective.train()
-    with seeded(config.seed), tracked(run.step, run.steps, config.progress if run.first else False) as tell:
+    run.engine.objective.train()
+    show = run.config.progress if run.first else False
+    with seeded(run.config.seed), tracked(run.step, run.steps, show) as tell:
         for batch in _batches(run, loader):
             losses = _step(run, batch)
-            if on_step is not None:
-                on_step(run.step, losses)
+            on_step(run.step, losses)
             _after(run, validation)
-            tell(run.history)
-    return run.history
+            tell(run.histories)
 
 
 def _batches(run: Run, loader: Loader) -> Iterator[Sequence[Tensor]]:
     """What is still to come."""
-    while not run.history.stopped:
+    while not run.over:
         epoch, start = divmod(run.step, len(loader))
         for batch in loader.epoch(epoch, run.engine.fabric.device, start):
             yield batch
-            if run.history.stopped:
+            if run.over:
                 return
         if run.step != (epoch + 1) * len(loader):
             got = f"{run.step - epoch * len(loader)} batches in epoch {epoch}"
@@ -101,49 +113,65 @@ def _step(run: Run, batch: Sequence[Tensor]) -> dict[str, Tensor]:
     }
     losses = run.engine.step(batch, run.step, factors)
     run.meter.add(losses, run.engine.share(batch).weight)
-    run.step, run.inputs = run.step + 1, run.inputs + len(batch[0])
+    run.step, run.inputs = run.step + 1, run.inputs + run.engine.rows(batch)
     return losses
 
 
 def _after(run: Run, validation: Loader | None) -> None:
-    """What is due after a step: a row, a validation, a checkpoint, the end."""
+    """What is due after a step: rows, a validation, a checkpoint, the end."""
     config, last = run.config, run.step >= run.steps
-    row, stop = last or run.step % config.log_every == 0, False
+    row = last or run.step % config.log_every == 0
     if row:
         _log(run)
     if validation is not None and (last or run.step % (config.validate_every or run.per_epoch) == 0):
-        stop = run.judge.look(_validate(run, validation), run.engine.objective)
+        _judge(run, _validate(run, validation))
     elif validation is None and row:
-        run.judge.look(run.history.rows[-1], run.engine.objective)
-    run.history.best = run.judge.row
-    run.history.stopped = "patience" if stop else "finished" if last else None
+        _judge(run, [member.history.rows[-1] if member.goes_on else {} for member in run.members])
+    if last:
+        run.stop("finished")
     every = config.checkpoint_every
-    if run.history.stopped or (every is not None and run.step % every == 0) or (row and run.late()):
+    if run.over or (every is not None and run.step % every == 0) or (row and run.late()):
         run.save()
-    if run.history.stopped:
+    if run.over:
         run.end()
 
 
+def _judge(run: Run, rows: Sequence[dict[str, Any]]) -> None:
+    """Looks at a row of each objective, and stops those whose patience is at its end."""
+    for place, (member, row) in enumerate(zip(run.members, rows, strict=True)):
+        if member.goes_on:
+            if member.judge.look(row, lambda place=place: run.engine.weights(place)):
+                member.history.stopped = "patience"
+            member.history.best = member.judge.row
+
+
 def _log(run: Run) -> None:
-    means, now = run.meter.read(run.engine.mean), time.monotonic()
-    rates = {f"lr/{name}": float(o.param_groups[0]["lr"]) for name, o in run.engine.optimisers.items()}
+    each, now = run.engine.split(run.meter.read(run.engine.mean)), time.monotonic()
     rate = run.inputs / max(now - run.logged, 1e-9)
     run.meter.clear()
     run.logged, run.inputs = now, 0
-    for message in run.watch.look(run.step, means):
-        run.row("alarm", {"message": message})
-        if run.first:
-            LOG.warning("%s", message)
-    run.row("train", {**means, **rates, "rate": rate})
-    run.check(means["loss"])
+    for place, (means, rates) in enumerate(zip(each, run.engine.rates_now(), strict=True)):
+        member = run.members[place]
+        if not member.goes_on:
+            continue
+        for message in member.watch.look(run.step, means):
+            run.row(place, "alarm", {"message": message})
+            if run.first:
+                LOG.warning("%s%s", f"objective {place}: " if len(run.members) > 1 else "", message)
+        run.row(place, "train", {**means, **rates, "rate": rate})
+    run.check([means["loss"] for means in each])
 
 
 @torch.no_grad()
-def _validate(run: Run, validation: Loader) -> dict[str, float]:
-    engine, meter = run.engine, Meter()
+def _validate(run: Run, validation: Loader) -> list[dict[str, Any]]:
+    engine, meter = run.engine, Meter(run.engine.shape)
     engine.objective.eval()
     for number, batch in enumerate(validation.epoch(0, engine.fabric.device)):
         # The same noise at every validation, so that two of them differ by the weights alone.
-        meter.add(engine.losses(batch, 1, number), engine.share(batch).weight, len(batch[0]))
+        meter.add(engine.losses(batch, 1, number), engine.share(batch).weight, engine.rows(batch))
     engine.objective.train()
-    return run.row("validation", meter.read(engine.mean))
+    each = engine.split(meter.read(engine.mean))
+    rows = []
+    for place, (member, means) in enumerate(zip(run.members, each, strict=True)):
+        rows.append(run.row(place, "validation", means) if member.goes_on else {})
+    return rows

@@ -76,7 +76,8 @@ class Graphs:
         pool = next((recorded.graph.pool() for recorded in self.recorded.values()), None)
         with _uncollected(), torch.cuda.graph(graph, pool=pool, stream=self.stream):
             losses = take(inputs)
-            values = torch.stack([value.detach().reshape(()).to(losses["loss"]) for value in losses.values()])
+            shape = losses["loss"].shape
+            values = torch.stack([value.detach().reshape(shape).to(losses["loss"]) for value in losses.values()])
         return Recorded(graph, inputs, tuple(losses), values)
 
 

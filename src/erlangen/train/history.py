@@ -19,13 +19,14 @@ Row = dict[str, Any]
 
 @dataclass
 class History:
-    """What `fit` returns.
+    """What `fit` returns, and `fit_many` for each objective.
 
     Attributes:
         rows: in the order of time, flat. Each has `kind` ("train", "validation" or "alarm"), `step`, `epoch` and
             `seconds`; those of kind "train" also `rate` (inputs per second) and `lr/<group>`.
         best: the best row of validation, or of training where there is none.
-        stopped: why it ended: "finished", "patience", or None while it goes on.
+        stopped: why it ended: "finished", "patience", "diverged" (of one of several that are trained together), or None
+            while it goes on.
         checkpoint: the last good checkpoint.
     """
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from .config import Config
 
@@ -27,8 +27,8 @@ class Judge:
         self.waited = 0
         self.weights: dict[str, Tensor] | None = None
 
-    def look(self, row: dict[str, Any], objective: nn.Module) -> bool:
-        """Whether it is time to stop."""
+    def look(self, row: dict[str, Any], weights: Callable[[], Mapping[str, Tensor]]) -> bool:
+        """Whether it is time to stop; the weights are asked for when they are the best so far."""
         if self.name not in row:
             raise ValueError(f"monitor: received {self.name!r}; accepted is one of {sorted(row)}")
         better = self.row is None or self.sign * row[self.name] < self.sign * self.row[self.name]
@@ -37,7 +37,7 @@ class Judge:
             return False
         self.waited = 0 if better else self.waited + 1
         if better:
-            self.weights = {name: value.detach().clone() for name, value in objective.state_dict().items()}
+            self.weights = {name: value.detach().clone() for name, value in weights().items()}
         return self.waited >= self.patience
 
     def state_dict(self) -> dict[str, Any]:

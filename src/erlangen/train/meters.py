@@ -16,27 +16,31 @@ class Meter:
 
     Adding waits for nothing: two small kernels, however many names there are. Reading waits for the device. Names may
     come and go (a burn-in has fewer), so each set of names has a sum of its own.
+
+    Args:
+        shape: of each: `()`, or `(M,)` where M objectives are trained together.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, shape: tuple[int, ...] = ()) -> None:
+        self.shape = shape
         self._sums: dict[str, tuple[Tensor, float]] = {}
 
     def add(self, values: Mapping[str, Tensor], weight: float = 1.0, count: float = 1.0) -> None:
         """Adds scalars; `weight` multiplies them here, `count` is what they weigh in the mean."""
-        stacked = torch.stack([value.detach().reshape(()).to(values["loss"]) for value in values.values()])
+        stacked = torch.stack([value.detach().reshape(self.shape).to(values["loss"]) for value in values.values()])
         key = "\n".join(values)
         total, n = self._sums.get(key, (torch.zeros_like(stacked), 0.0))
         self._sums[key] = torch.add(total, stacked, alpha=weight * count), n + count
 
-    def read(self, reduce: Callable[[Tensor], Tensor] = lambda x: x) -> dict[str, float]:
-        """The means; `reduce` averages sums over processes."""
-        sums: dict[str, float] = {}
+    def read(self, reduce: Callable[[Tensor], Tensor] = lambda x: x) -> dict[str, Any]:
+        """The means, each a number or as many as there are objectives; `reduce` averages sums over processes."""
+        sums: dict[str, Tensor] = {}
         counts: dict[str, float] = {}
         for key, (total, n) in self._sums.items():
-            for name, value in zip(key.split("\n"), reduce(total.clone()).tolist(), strict=True):
-                sums[name] = sums.get(name, 0.0) + value
+            for name, value in zip(key.split("\n"), reduce(total.clone()).cpu().double(), strict=True):
+                sums[name] = sums[name] + value if name in sums else value
                 counts[name] = counts.get(name, 0.0) + n
-        return {name: sums[name] / counts[name] for name in sums}
+        return {name: (sums[name] / counts[name]).tolist() for name in sums}
 
     def clear(self) -> None:
         """Starts anew."""

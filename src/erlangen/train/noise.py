@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-__all__ = ["GlobalNoise", "Share", "seed_noise"]
+__all__ = ["GlobalNoise", "MemberNoise", "Share", "seed_noise"]
 
 NEW = {"rand", "randn", "randint"}
 DRAWS = {
@@ -30,16 +30,21 @@ DRAWS = {
 
 def seed_noise(seed: int, *place: int, device: torch.device) -> None:
     """Seeds the global generators of torch (on the CPU and the device), numpy and `random` for a place in a run."""
-    state = np.random.SeedSequence((seed, *place)).generate_state(2)
-    mixed = int(state[0]) << 31 ^ int(state[1])
+    mixed = _mixed(seed, *place)
     random.seed(mixed)
-    np.random.seed(int(state[0]))  # noqa: NPY002
+    np.random.seed(mixed >> 31 & 2**32 - 1)  # noqa: NPY002
     # Not torch.manual_seed: it records a stack trace at every call where CUDA is there but not in use.
     torch.default_generator.manual_seed(mixed)
     if device.type == "cuda":
         torch.cuda.manual_seed(mixed)
     elif device.type != "cpu":
         torch.manual_seed(mixed)
+
+
+def _mixed(seed: int, *place: int) -> int:
+    """One seed for a place in a run."""
+    state = np.random.SeedSequence((seed, *place)).generate_state(2)
+    return int(state[0]) << 31 ^ int(state[1])
 
 
 class Share(NamedTuple):
@@ -134,3 +139,44 @@ class GlobalNoise(TorchDispatchMode):
     def _cut(self, drawn: Tensor, dim: int) -> Tensor:
         start, size, total, _ = self.share
         return drawn.unflatten(dim, (-1, total)).narrow(dim + 1, start, size).flatten(dim, dim + 1).contiguous()
+
+
+class MemberNoise(TorchDispatchMode):
+    """Inside, objectives that are mapped over (`torch.func.vmap`) draw what each would draw alone.
+
+    Mapped code draws for all at once, `(M, ...)`. Here each row is drawn with the state in which the generator of the
+    device would be in a run of that objective alone.
+
+    Args:
+        seeds: of each objective.
+        place: in the run.
+        device: where noise is drawn.
+    """
+
+    def __init__(self, seeds: Sequence[int], place: Sequence[int], device: torch.device) -> None:
+        super().__init__()
+        if device.type == "cuda":
+            self.generator = torch.cuda.default_generators[device.index or 0]
+        else:
+            self.generator = torch.default_generator
+        self.states = []
+        for seed in seeds:
+            self.generator.manual_seed(_mixed(seed, *place))
+            self.states.append(self.generator.get_state())
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        """Runs an operation of torch: a random one for each objective, any other as it is."""
+        kwargs = kwargs or {}
+        if func._schema.name.removeprefix("aten::") not in DRAWS:
+            return func(*args, **kwargs)
+        drawn = [self._draw(func, m, args, kwargs) for m in range(len(self.states))]
+        if func._schema.name.endswith("_"):  # in place
+            return args[0]
+        return tuple(map(torch.stack, zip(*drawn, strict=True))) if isinstance(drawn[0], tuple) else torch.stack(drawn)
+
+    def _draw(self, func: Any, m: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        own = [a[m] if isinstance(a, Tensor) else a[1:] if isinstance(a, list) else a for a in args]
+        self.generator.set_state(self.states[m])
+        drawn = func(*own, **kwargs)
+        self.states[m] = self.generator.get_state()
+        return drawn

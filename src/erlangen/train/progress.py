@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import statistics
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from .history import History
@@ -11,8 +12,8 @@ __all__ = ["tracked"]
 
 
 @contextmanager
-def tracked(start: int, total: int, show: bool | None) -> Iterator[Callable[[History], None]]:
-    """Yields a function that is called after every step; what the last row says stands beside the bar."""
+def tracked(start: int, total: int, show: bool | None) -> Iterator[Callable[[Sequence[History]], None]]:
+    """Yields a function that is called after every step; what the last rows say stands beside the bar."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -28,9 +29,11 @@ def tracked(start: int, total: int, show: bool | None) -> Iterator[Callable[[His
     with Progress(*columns, console=console, transient=True, disable=not watched) as bar:
         task = bar.add_task("training", total=total, completed=start, what="")
 
-        def tell(history: History) -> None:
+        def tell(histories: Sequence[History]) -> None:
             if watched:
-                row = next((row for row in reversed(history.rows) if row["kind"] == "train"), None)
-                bar.update(task, advance=1, what=f"loss {row['loss']:.4g}, {row['rate']:.0f}/s" if row else "")
+                last = [next((r for r in reversed(h.rows) if r["kind"] == "train"), None) for h in histories]
+                rows = [row for row in last if row is not None]
+                what = f"loss {statistics.fmean(r['loss'] for r in rows):.4g}, " if rows else ""
+                bar.update(task, advance=1, what=what + f"{sum(r['rate'] for r in rows):.0f}/s" if rows else "")
 
         yield tell

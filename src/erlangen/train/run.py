@@ -5,16 +5,16 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .alarm import Diverged, Watch
+from .alarm import Diverged
 from .checkpoint import Checkpoints, Snapshot, load
 from .config import Config
 from .engine import Engine
-from .history import History, Log, trouble
-from .judge import Judge
+from .history import History, trouble
+from .member import Member
 from .meters import Meter
 
 __all__ = ["Run"]
@@ -32,25 +32,36 @@ class Run:
         engine: what takes the steps.
         config: how.
         per_epoch: the number of steps in an epoch.
+        logs: where the rows of each objective go, in the folder of the run.
     """
 
-    def __init__(self, engine: Engine, config: Config, per_epoch: int) -> None:
+    def __init__(self, engine: Engine, config: Config, per_epoch: int, logs: Sequence[str] = ("log.jsonl",)) -> None:
         self.engine, self.config, self.per_epoch = engine, config, per_epoch
         self.step, self.steps = 0, config.length(per_epoch)
-        self.history, self.meter = History(), Meter()
-        self.watch, self.judge = Watch(config.alarm), Judge(config)
-        self.good = 0  # the last step at which a finite loss was seen
-        self.inputs = 0  # since the last row of the log
+        self.meter = Meter(engine.shape)
+        self.inputs = 0  # of each objective, since the last row of the log
         self.began = self.logged = self.saved = time.monotonic()
         folder, self.first = config.folder, engine.fabric.is_global_zero
-        self.log = Log(folder / "log.jsonl" if folder and self.first else None)
+        self.logs = [folder / name for name in logs] if folder else []
+        paths = self.logs if self.first and self.logs else [None] * len(logs)
+        self.members = [Member(config, path) for path in paths]
         self.checkpoints = Checkpoints(folder / "checkpoint", config.keep) if folder else None
+
+    @property
+    def histories(self) -> list[History]:
+        """What happened to each objective."""
+        return [member.history for member in self.members]
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing is left to be trained."""
+        return not any(member.goes_on for member in self.members)
 
     def begin(self) -> None:
         """Goes on from the last good checkpoint, or starts."""
         fabric, folder = self.engine.fabric, self.config.folder
         if folder and self.checkpoints and not self.config.resume:
-            if self.checkpoints.paths() or (folder / "log.jsonl").exists():
+            if self.checkpoints.paths() or any(path.exists() for path in self.logs):
                 why = "holds a run already; give resume=True to go on with it, or another folder"
                 raise FileExistsError(f"folder: {folder} {why}")
             fabric.barrier()  # before the first process writes anything
@@ -59,26 +70,34 @@ class Run:
             path: Path | None = fabric.broadcast(found[0] if found else None)
             if path is not None:
                 self._restore(path, found[1] if found else load(path))
-        self.history.rows = self.log.restart(self.step)
-        if self.step >= self.steps and not self.history.stopped:
-            self.history.stopped = "finished"
-        if self.history.stopped:
+        for member in self.members:
+            member.history.rows = member.log.restart(self.step)
+        if self.step >= self.steps:
+            self.stop("finished")
+        if self.over:
             self.end()
 
-    def row(self, kind: str, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Adds a row to the history and the log."""
-        epoch, seconds = (self.step - 1) // self.per_epoch, time.monotonic() - self.began
-        row = {"kind": kind, "step": self.step, "epoch": epoch, "seconds": seconds, **values}
-        self.history.rows.append(row)
-        self.log.add(self.history.rows)
-        return row
+    def stop(self, why: str) -> None:
+        """Ends all that still go on."""
+        for member in self.members:
+            member.history.stopped = member.history.stopped or why
 
-    def check(self, loss: float) -> None:
-        """Stops a run whose loss is not finite."""
-        if not math.isfinite(loss):
+    def row(self, place: int, kind: str, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Adds a row to the history and the log of an objective."""
+        epoch, seconds = (self.step - 1) // self.per_epoch, time.monotonic() - self.began
+        return self.members[place].add({"kind": kind, "step": self.step, "epoch": epoch, "seconds": seconds, **values})
+
+    def check(self, losses: Sequence[float]) -> None:
+        """Stops objectives whose loss is not finite; when none is left, the run."""
+        for place, (member, loss) in enumerate(zip(self.members, losses, strict=True)):
+            if not member.goes_on or member.fine(self.step, loss):
+                continue
             kept = self.checkpoints.last() if self.checkpoints else None
-            raise Diverged(self.step, loss, self.good, kept, self.history)
-        self.good = self.step
+            error = Diverged(self.step, loss, member.good, kept, member.history)
+            if sum(other.goes_on for other in self.members) == 1:
+                raise error
+            member.history.stopped = "diverged"
+            LOG.warning("objective %d: %s The others go on.", place, error)
 
     def late(self) -> bool:
         """Whether the time for a checkpoint has come, by the clock of the first process."""
@@ -89,42 +108,48 @@ class Run:
         """Writes a checkpoint, if everything is finite."""
         if self.checkpoints is None:
             return
-        self.check(self.meter.read(self.engine.mean).get("loss", 0.0))
-        self.check(0.0 if self.engine.finite() else math.nan)
+        means = self.engine.split(self.meter.read(self.engine.mean))
+        self.check([values.get("loss", 0.0) for values in means])
+        self.check([0.0 if fine else math.nan for fine in self.engine.finite()])
         if self.first:
             self._write(self.checkpoints)
         self.saved = time.monotonic()
         self.engine.fabric.barrier()
 
     def end(self) -> None:
-        """Leaves the best weights in the objective where an early stop was asked for."""
-        if self.judge.weights is not None:
-            self.engine.objective.load_state_dict(self.judge.weights)
+        """Leaves the best weights in the objectives where an early stop was asked for."""
+        for place, member in enumerate(self.members):
+            if member.judge.weights is not None:
+                self.engine.put(place, member.judge.weights)
 
     def _write(self, checkpoints: Checkpoints) -> None:
         try:
-            self.history.checkpoint = checkpoints.write(self.step, self._snapshot())
+            path = checkpoints.write(self.step, self._snapshot())
         except OSError as error:
             message = trouble(f"the checkpoint of step {self.step} in {checkpoints.folder}", error)
             message = f"{message} The last good one is {checkpoints.last() or 'none'}."
-            if self.history.stopped:
+            if self.over:
                 raise OSError(error.errno, message) from error
             LOG.warning("%s Training goes on, and tries again later.", message)
+        else:
+            for history in self.histories:
+                history.checkpoint = path
 
     def _snapshot(self) -> Snapshot:
-        best = {} if self.judge.weights is None else {"best": self.judge.weights}
+        weights = {"weights": self.engine.objective.state_dict()}
+        for place, member in enumerate(self.members):
+            if member.judge.weights is not None:
+                weights[f"best-{place}"] = member.judge.weights
         state = {
             "step": self.step,
             "run": self._identity(),
-            "stopped": self.history.stopped,
             "seconds": time.monotonic() - self.began,
             "inputs": self.inputs,
             "optimisers": {name: o.state_dict() for name, o in self.engine.optimisers.items()},
             "meter": self.meter.state_dict(),
-            "watch": self.watch.state_dict(),
-            "judge": self.judge.state_dict(),
+            "members": [member.state_dict() for member in self.members],
         }
-        return Snapshot({"weights": self.engine.objective.state_dict(), **best}, state)
+        return Snapshot(weights, state)
 
     def _restore(self, path: Path, snapshot: Snapshot) -> None:
         (weights, state), device = snapshot, self.engine.fabric.device
@@ -135,15 +160,14 @@ class Run:
         for name, optimiser in self.engine.optimisers.items():
             optimiser.load_state_dict(state["optimisers"][name])
         self.meter.load_state_dict(state["meter"], device)
-        self.watch.load_state_dict(state["watch"])
-        self.judge.load_state_dict(state["judge"], weights.get("best", {}), device)
-        self.step = self.good = state["step"]
+        self.step = state["step"]
         self.inputs, self.began = state["inputs"], time.monotonic() - state["seconds"]
-        self.history.best, self.history.checkpoint = self.judge.row, path
-        # One that finished may be made longer; one that lost its patience stays where it is.
-        self.history.stopped = "patience" if state["stopped"] == "patience" else None
+        for place, (member, seen) in enumerate(zip(self.members, state["members"], strict=True)):
+            member.load_state_dict(seen, weights.get(f"best-{place}", {}), device)
+            member.good, member.history.checkpoint = self.step, path
 
     def _identity(self) -> dict[str, Any]:
         """What must not change between a run and its continuation."""
         settings = {f"groups[{name!r}]": repr(s) for name, s in self.engine.settings.items()}
-        return {"seed": self.config.seed, "precision": self.config.precision, "len(loader)": self.per_epoch, **settings}
+        common = {"precision": self.config.precision, "len(loader)": self.per_epoch}
+        return {"seed": self.engine.identity, **common, "objectives": len(self.members), **settings}

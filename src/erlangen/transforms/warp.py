@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..utils.shapes import check_finite, check_same, check_tensor, compute_dtype, describe, vector
+from ..utils.shapes import check_finite, check_same, check_tensor, compute_dtype, describe, mapped_on_cpu, vector
 
 __all__ = ["Fill", "Interpolation", "Padding", "check_resampling", "from_pixels", "half_extent", "to_pixels", "warp"]
 
@@ -23,6 +23,7 @@ Padding: TypeAlias = Literal["zeros", "border", "reflection"]
 Fill: TypeAlias = "float | Sequence[float]"
 
 POLE = 3**0.5 - 2.0  # of the cubic B-spline's inverse filter
+OUTSIDE = 1e6  # a position outside of every frame
 MARGIN = 24  # pixels of outside that a spline still feels: |POLE|^24 = 2e-14
 
 
@@ -126,6 +127,8 @@ def warp(
     grid = check_tensor("grid", grid, accepted, ok and grid.shape[-dims - 2] in (1, len(x)))
     check_same("grid", grid, "x", x)
     check_finite("grid", grid)  # torch's backward on the CPU reads outside the image where a position is NaN
+    if mapped_on_cpu(grid):  # where values cannot be looked at
+        grid = grid.nan_to_num(nan=OUTSIDE, posinf=OUTSIDE, neginf=OUTSIDE)
     with torch.autocast(x.device.type, enabled=False):
         grid = grid.to(compute_dtype(grid))
         if dims == 1:  # a series is an image one pixel high

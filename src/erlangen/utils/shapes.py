@@ -21,6 +21,7 @@ __all__ = [
     "describe",
     "eager_on_cpu",
     "expands",
+    "mapped_on_cpu",
     "vector",
 ]
 
@@ -82,6 +83,13 @@ def eager_on_cpu(x: Tensor) -> bool:
     if torch.compiler.is_compiling() or torch.jit.is_tracing() or x.device.type != "cpu":
         return False
     return not torch._C._are_functorch_transforms_active()
+
+
+def mapped_on_cpu(x: Tensor) -> bool:
+    """Whether `x` is on the CPU, in eager code that a function transform such as `torch.func.vmap` runs."""
+    if torch.compiler.is_compiling() or torch.jit.is_tracing() or x.device.type != "cpu":
+        return False
+    return torch._C._are_functorch_transforms_active()
 
 
 def check_true(name: str, ok: Tensor, received: str, accepted: str) -> None:

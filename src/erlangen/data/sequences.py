@@ -1,0 +1,136 @@
+"""Series of any lengths, with or without gaps, as one tensor: what is done about either is said, never guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, TypeAlias, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..utils.shapes import check_count
+
+__all__ = ["Missing", "Stacked", "Unequal", "check_handling", "stack_series"]
+
+Missing: TypeAlias = Literal["raise", "interpolate", "drop"]
+Unequal: TypeAlias = Literal["raise", "resample", "pad"]
+
+
+class Stacked(NamedTuple):
+    """Series of one length, `(N, C, L)`, and which of those given they are, `(N,)`."""
+
+    x: Tensor
+    kept: Tensor
+
+
+def check_handling(missing: object, unequal: object) -> None:
+    """Raises a `ValueError` unless both say what to do."""
+    for name, value, known in (("missing", missing, get_args(Missing)), ("unequal", unequal, get_args(Unequal))):
+        if value not in known:
+            raise ValueError(f"{name}: received {value!r}; accepted is one of {', '.join(map(repr, known))}")
+
+
+def stack_series(
+    series: Sequence[np.ndarray],
+    *,
+    missing: Missing = "raise",
+    unequal: Unequal = "raise",
+    length: int | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> Stacked:
+    """Makes series one tensor.
+
+    NaN is a missing value; where all channels have nothing else to the end, the series ends there.
+
+    Args:
+        series: each `(L,)`, or `(C, L)` with as many channels as the others.
+        missing: "raise", or "interpolate" for a straight line between the neighbours in time (at an end, the nearest
+            value), or "drop" to leave out the series that lack some.
+        unequal: "raise" if lengths differ, or "resample" for linear interpolation to one length, or "pad" to hold the
+            last value.
+        length: the one length; that of the longest if None. It cuts nothing off: "pad" refuses less than the longest.
+        dtype: of the result.
+
+    Raises:
+        ValueError: series that are empty, of different channels or infinite, or what `missing` and `unequal` refuse;
+            the message names the first.
+
+    Example:
+        >>> a, b = np.array([0.0, np.nan, 2.0]), np.array([1.0, 5.0])
+        >>> stack_series([a, b], missing="interpolate", unequal="pad").x.tolist()
+        [[[0.0, 1.0, 2.0]], [[1.0, 5.0, 5.0]]]
+    """
+    check_handling(missing, unequal)
+    if length is not None:
+        check_count("length", length)
+    trimmed = [_trim(i, np.asarray(one)) for i, one in enumerate(series)]
+    _check_channels(trimmed)
+    kept = [i for i, one in enumerate(trimmed) if missing != "drop" or not np.isnan(one).any()]
+    if not kept:
+        got = f"{len(trimmed)} series, all with missing values" if trimmed else "no series"
+        raise ValueError(f"series: received {got}; accepted is at least one that is left")
+    filled = [_fill(i, trimmed[i], missing) for i in kept]
+    target = _length([len(one[0]) for one in filled], unequal, length)
+    x = np.stack([_stretch(one, target, unequal) for one in filled])
+    return Stacked(torch.from_numpy(x).to(dtype), torch.tensor(kept))
+
+
+def _trim(i: int, one: np.ndarray) -> np.ndarray:
+    """A series `(C, L)` without the end at which nothing is known."""
+    if one.dtype.kind not in "biuf" or one.ndim not in (1, 2):
+        raise ValueError(
+            f"series[{i}]: received {one.dtype} of shape {one.shape}; accepted are numbers of shape (L,) or (C, L)"
+        )
+    one = np.atleast_2d(one).astype(np.float64)
+    if np.isinf(one).any():
+        raise ValueError(f"series[{i}]: received infinite values; accepted are finite ones, and NaN for missing ones")
+    known = np.flatnonzero(~np.isnan(one).all(0))
+    if not len(known):
+        raise ValueError(f"series[{i}]: received no values at all; accepted is at least one")
+    return one[:, : known[-1] + 1]
+
+
+def _check_channels(series: list[np.ndarray]) -> None:
+    for i, one in enumerate(series):
+        if len(one) != len(series[0]):
+            raise ValueError(f"series[{i}]: received {len(one)} channels; accepted is {len(series[0])}, as the first")
+
+
+def _fill(i: int, one: np.ndarray, missing: Missing) -> np.ndarray:
+    gaps = np.isnan(one)
+    if not gaps.any():
+        return one
+    if missing == "raise":
+        raise ValueError(
+            f"series[{i}]: received {int(gaps.sum())} missing values (NaN) of {gaps.size}; accepted are none, or "
+            "missing='interpolate', or missing='drop' where series may be left out"
+        )
+    if gaps.all(1).any():
+        raise ValueError(f"series[{i}]: received a channel without any value; accepted is at least one in each")
+    time = np.arange(one.shape[1])
+    return np.stack([np.interp(time, time[~gap], row[~gap]) for row, gap in zip(one, gaps, strict=True)])
+
+
+def _length(lengths: list[int], unequal: Unequal, length: int | None) -> int:
+    low, high = min(lengths), max(lengths)
+    wanted = high if length is None else length
+    if unequal == "raise" and not low == high == wanted:
+        got = f"lengths from {low} to {high}" if low != high else f"length {low}"
+        asked = "" if length is None else f" for the length {length}"
+        raise ValueError(
+            f"unequal: received series of {got}{asked} (NaN to the end are no part of a series); accepted is one "
+            "length, or unequal='resample', or unequal='pad'"
+        )
+    if unequal == "pad" and wanted < high:
+        raise ValueError(f"length: received {wanted}; accepted is at least {high}, or unequal='resample'")
+    return wanted
+
+
+def _stretch(one: np.ndarray, length: int, unequal: Unequal) -> np.ndarray:
+    have = one.shape[1]
+    if have == length:
+        return one
+    if unequal == "pad":
+        return np.pad(one, ((0, 0), (0, length - have)), mode="edge")
+    return np.stack([np.interp(np.linspace(0, have - 1, length), np.arange(have), row) for row in one])

@@ -1,0 +1,149 @@
+"""Sets of the UCR and UEA archives of time series, as published (`.tsv`, `.ts`) or compact (`.npz`).
+
+References:
+    Dau et al., The UCR time series archive (2018); Bagnall et al., The UEA multivariate time series archive (2018).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from .files import DataUnavailableError, check_split, find, naming, reading
+from .npz import npz
+from .sequences import Missing, Unequal, stack_series
+from .sets import DataSet
+
+__all__ = ["TABLE3", "archive", "ucr"]
+
+# P-STN, Table 3. Of the last, only the training part is in the compact collection.
+TABLE3 = ("FaceAll", "TwoPatterns", "Wafer", "PhalangesOutlinesCorrect", "UWaveGestureLibraryX")
+FOLDERS = ("ucr", "UCR", "UCRArchive_2018", "Univariate_ts", "Multivariate_ts", "")
+MISSING = {"?": "nan", "": "nan", "NaN": "nan"}
+
+
+class Part(NamedTuple):
+    """The series of a file, the label of each, and the classes where the file lists them."""
+
+    series: list[np.ndarray]
+    labels: list[str]
+    classes: tuple[str, ...] | None
+
+
+def ucr(name: str, split: str = "train", *, missing: Missing = "raise", unequal: Unequal = "raise") -> DataSet:
+    """A set of the UCR or the UEA archive, by its name there, such as "FaceAll".
+
+    `ERLANGEN_DATA` has to name a folder that holds it: as `ucr/FaceAll.npz`, or as published, such as
+    `UCRArchive_2018/FaceAll/FaceAll_TRAIN.tsv` or `Univariate_ts/FaceAll/FaceAll_TRAIN.ts` and their `_TEST`. The
+    archives are not to be downloaded file by file. Values are those of the archive; labels become 0 to K - 1, and the
+    original ones are the names of the classes.
+
+    Args:
+        name: of the set.
+        split: "train" or "test", as the curators divided it.
+        missing: what to do about missing values, see `stack_series`.
+        unequal: what to do about different lengths, see `stack_series`; every part is brought to its own longest.
+
+    Shape:
+        x: `(N, C, L)`, float32.
+    """
+    check_split(split)
+    # The compact collection says in a name where a set is not what the name promises.
+    forms = (f"{name}.npz", f"{name}_UEA.npz", f"{name}_trainonly.npz")
+    parts = [f"{stem}_TRAIN.{kind}" for stem in (f"{name}/{name}", name) for kind in ("tsv", "ts", "txt")]
+    path = find(FOLDERS, (*forms, *parts)) if isinstance(name, str) and name else None
+    if path is None:
+        raise DataUnavailableError(
+            f"the series {name!r} are not at hand (looked for ucr/{name}.npz and {name}/{name}_TRAIN.tsv or .ts); set "
+            "ERLANGEN_DATA to a folder that holds them, from timeseriesclassification.com or the UCR archive"
+        )
+    if path.stem.endswith("_trainonly") and split == "test":
+        raise DataUnavailableError(f"{path.name} has no test part; set ERLANGEN_DATA to a folder with {name}_TEST.tsv")
+    if path.suffix == ".npz":
+        found = npz(path, split=split, missing=missing, unequal=unequal)
+    else:
+        found = archive(path, split=split, missing=missing, unequal=unequal)
+    return DataSet(found.x, found.y, found.classes, f"ucr/{name}")
+
+
+def archive(path: Path, *, split: str = "train", missing: Missing = "raise", unequal: Unequal = "raise") -> DataSet:
+    """Reads a file of the archives, `.tsv`, `.txt` or `.ts`; the classes are those of both parts.
+
+    Args:
+        path: the file; for the test part, one whose name ends in `_TRAIN`, beside which there is a `_TEST`.
+        split: "train" or "test".
+        missing: see `stack_series`.
+        unequal: see `stack_series`.
+    """
+    files = {"train": path}
+    if path.stem.endswith("_TRAIN"):
+        files["test"] = path.with_name(path.name.replace("_TRAIN", "_TEST"))
+    if split not in files or not files[split].is_file():
+        accepted = f"{files[split].name} beside it" if split in files else "'train'"
+        raise ValueError(f"split: received {split!r}, but {str(path)!r} has no such part; accepted is {accepted}")
+    read = {name: _read(file) for name, file in files.items() if file.is_file()}
+    part, classes = read[split], _classes(list(read.values()))
+    with naming(files[split]):
+        x, kept = stack_series(part.series, missing=missing, unequal=unequal)
+        y = torch.tensor([classes.index(label) for label in part.labels])
+    return DataSet(x, y[kept], classes, path.stem.removesuffix("_TRAIN"))
+
+
+def _classes(parts: Sequence[Part]) -> tuple[str, ...]:
+    """The classes in the order of the file that lists them, else of their values."""
+    if listed := next((part.classes for part in parts if part.classes), None):
+        return listed
+    labels = {label for part in parts for label in part.labels}
+    numeric = all(label.lstrip("-").isdigit() for label in labels)
+    return tuple(sorted(labels, key=int if numeric else None))
+
+
+def _read(path: Path) -> Part:
+    with reading(path):
+        text = path.read_text(encoding="utf-8", errors="replace")
+        return _ts(text) if path.suffix == ".ts" else _tsv(text)
+
+
+def _tsv(text: str) -> Part:
+    """A label and then the values in each line, between tabs, blanks or commas."""
+    rows = [line.replace(",", " ").split() for line in text.splitlines() if line.strip()]
+    return Part([np.array(row[1:], float) for row in rows], [_whole(row[0]) for row in rows], None)
+
+
+def _ts(text: str) -> Part:
+    """Lines with @ describe the set; then each has the channels and the label between colons."""
+    series, labels, classes, data = [], [], None, False
+    for line in (line.strip() for line in text.splitlines()):
+        if not line or line.startswith("#"):
+            continue
+        if not data:
+            words = line.split()
+            key = words[0].lower()
+            data = key == "@data"
+            if key == "@timestamps" and words[1].lower() == "true":
+                raise ValueError("time stamps, which are not read; accepted are evenly spaced values")
+            if key == "@classlabel" and words[1].lower() == "true":
+                classes = tuple(map(_whole, words[2:]))
+            continue
+        if classes is None:
+            raise ValueError("no class labels; accepted are sets for classification")
+        *channels, label = line.split(":")
+        rows = [[MISSING.get(cell.strip(), cell) for cell in channel.split(",")] for channel in channels]
+        if not channels or len({len(row) for row in rows}) != 1:
+            raise ValueError(f"line {len(series) + 1} of the data: channels of different lengths, or none")
+        series.append(np.array(rows, float))
+        labels.append(_whole(label))
+    return Part(series, labels, classes)
+
+
+def _whole(label: str) -> str:
+    """A label as the archives mean it: 1, 1.0 and 1.0000000e+00 are the same class."""
+    try:
+        number = float(label)
+    except ValueError:
+        return label.strip()
+    return str(int(number)) if number.is_integer() else label.strip()

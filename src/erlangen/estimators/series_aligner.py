@@ -1,0 +1,125 @@
+"""Aligning series that are the same but for their time, in the manner of scikit-learn."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import torch
+from sklearn.utils.validation import check_consistent_length, column_or_1d
+
+from ..distributions import Dirac
+from ..nets import SeriesLocaliser
+from ..objectives import SeriesAlignment, variance_about_mean
+from ..train import Config, Cosine, Optimiser, TensorLoader, fit
+from ..transforms import CPAB
+from ..utils.seeds import seeded
+from .series_base import BINS, SeriesEstimator, counted
+
+__all__ = ["SeriesAligner"]
+
+
+class SeriesAligner(SeriesEstimator):
+    """Learns how to warp the time of series so that they look alike; one that it never saw takes one forward pass.
+
+    A network looks at a series and says how to warp it: a diffeomorphism of time that keeps both ends in place, see
+    `CPAB`. It is trained so that the mean of the aligned series explains each of them in its own time, see
+    `SeriesAlignment`; with classes, the mean of each.
+
+    Args:
+        cells: in how many cells of time velocities are linear; more can follow finer differences.
+        smoothness: the weight of smooth warps, against the variance of series that are scaled to variance 1.
+        width: of the three convolutions of the network.
+        steps: how many steps it is trained.
+        batch_size: series to a step; all, if they are fewer.
+        lr: the learning rate, which falls to zero along a cosine.
+        missing: what to do about missing values, NaN: "raise", or "interpolate" between neighbours in time.
+        unequal: what to do about different lengths: "raise", "resample" to the longest or "pad" by the last value.
+        random_state: of the weights and the order.
+        device: "auto", "cpu", "cuda", or what else Fabric accepts.
+
+    Attributes:
+        theta_: the warps of the series that it was fitted on, `(n, cells - 1)`.
+        mean_: the mean of the aligned series, of each class where there are some: `(classes, channels, time)`.
+        classes_: the classes, if there are any.
+        variance_before_: the variance about the mean of the series as they were.
+        variance_: the same of the aligned series.
+        n_channels_in_: the number of channels.
+        length_in_: the number of moments, after series were brought to one length.
+
+    References:
+        | R. Shapira Weber et al. Diffeomorphic temporal alignment nets (2019).
+
+    Example:
+        >>> t, shift = np.linspace(-1, 1, 40), np.linspace(-0.1, 0.1, 30)
+        >>> x = np.exp(-(((t - shift[:, None]) / 0.2) ** 2))  # thirty bumps, each at another time
+        >>> aligner = SeriesAligner(steps=60, width=8, device="cpu").fit(x)
+        >>> aligner.transform(x).shape, bool(aligner.variance_ < aligner.variance_before_)
+        ((30, 40), True)
+    """
+
+    def __init__(
+        self,
+        *,
+        cells: int = 10,
+        smoothness: float = 0.002,
+        width: int = 32,
+        steps: int = 200,
+        batch_size: int = 128,
+        lr: float = 3e-3,
+        missing: str = "raise",
+        unequal: str = "raise",
+        random_state: Any = 0,
+        device: str = "auto",
+    ) -> None:
+        self.cells = cells
+        self.smoothness = smoothness
+        self.width = width
+        self.steps = steps
+        self.batch_size = batch_size
+        self.lr = lr
+        self.missing = missing
+        self.unequal = unequal
+        self.random_state = random_state
+        self.device = device
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learns to align series.
+
+        Args:
+            X: series `(n, channels, time)`, or `(n, time)` with one channel, or a list of `(channels, time)`.
+            y: the class of each, where series of different classes are not to be made alike; they may be of any kind.
+        """
+        counted(self, ("width", "steps", "batch_size"))
+        x = self._read(X, reset=True)
+        labels = self._classes(x, y)
+        self._standardise(x)
+        scaled, seed = self._scaled(x), self._seed()
+        with seeded(seed):
+            self.transform_ = CPAB((self.cells,))
+            widths = (self.width,) * 3
+            encoder = SeriesLocaliser(self.n_channels_in_, widths=widths, bins=BINS, dropout=0.0)
+            self.conditional_ = Dirac(self.transform_.features, encoder.features, encoder=encoder)
+        objective = SeriesAlignment(self.transform_, self.conditional_, smoothness=self.smoothness)
+        loader = TensorLoader(scaled, labels, batch_size=min(self.batch_size, len(x)), seed=seed, drop_last=True)
+        how = Optimiser("adam", self.lr, schedule=Cosine())
+        fit(
+            objective,
+            loader,
+            Config(steps=self.steps, optimiser=how, seed=seed, accelerator=self.device, progress=False),
+        )
+        self._fitted(x)
+        aligned = self._warp(x, torch.as_tensor(self.theta_, dtype=x.dtype))
+        self.variance_before_, self.variance_ = (float(variance_about_mean(s, labels)) for s in (x, aligned))
+        groups = [aligned[labels == label].mean(0) for label in labels.unique()]
+        self.mean_ = torch.stack(groups).double().numpy()
+        return self
+
+    def _classes(self, x: torch.Tensor, y: Any) -> torch.Tensor:
+        if y is None:
+            self.classes_ = None
+            return torch.zeros(len(x), dtype=torch.long)
+        y = column_or_1d(y, warn=True)
+        check_consistent_length(x, y)
+        self.classes_, index = np.unique(y, return_inverse=True)
+        return torch.from_numpy(index.astype(np.int64))

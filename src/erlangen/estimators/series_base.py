@@ -1,0 +1,167 @@
+"""What the estimators of series share: reading what the user gives, and warping it there and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor
+
+from ..data import stack_series
+from ..distributions import Conditional
+from ..transforms import Transform
+from ..utils.shapes import check_count
+
+__all__ = ["BINS", "CHUNK", "SeriesEstimator", "counted"]
+
+CHUNK = 1024  # series warped at a time, to bound memory
+BINS = 8  # of time, in which a localiser takes means
+
+
+class SeriesEstimator(TransformerMixin, BaseEstimator):
+    """An estimator of series `(n, channels, time)` that has learned how to warp their time.
+
+    Subclasses have the parameters `missing`, `unequal` and `random_state`, and leave `transform_` (a `CPAB`),
+    `conditional_`, `offset_` and `scale_` behind when they are fitted.
+    """
+
+    missing: str
+    unequal: str
+    random_state: Any
+    n_features_in_: int
+    n_channels_in_: int
+    length_in_: int
+    theta_: np.ndarray
+    offset_: Tensor
+    scale_: Tensor
+    transform_: Transform
+    conditional_: Conditional
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Aligns series: each is warped as one forward pass of the network says, all its channels alike.
+
+        Args:
+            X: series, see `fit`.
+
+        Returns:
+            The aligned series, in the shape of X; `(n, channels, time)` where X is a list.
+        """
+        check_is_fitted(self)
+        x = self._read(X)
+        return self._like(self._warp(x, self._theta(x)), X)
+
+    def warps(self, X: Any) -> np.ndarray:
+        """The warp of each series: velocities at the ends of cells, see `erlangen.transforms.CPAB`.
+
+        Shape:
+            X: `(n, channels, time)`; result: `(n, cells - 1)`.
+        """
+        check_is_fitted(self)
+        return self._theta(self._read(X)).double().numpy()
+
+    def inverse_transform(self, X: Any, theta: Any = None) -> np.ndarray:
+        """Puts aligned series back into their own time: the flow of −θ undoes that of θ.
+
+        What was resampled twice has lost some of its highest frequencies.
+
+        Args:
+            X: aligned series.
+            theta: the warp of each, as `warps` gives it for the series before they were aligned; those of the series
+                that the estimator was fitted on if None.
+        """
+        check_is_fitted(self)
+        x = self._read(X)
+        if theta is None and len(x) != len(self.theta_):
+            raise ValueError(
+                f"theta: received None for {len(x)} series, but the estimator was fitted on {len(self.theta_)}; "
+                "accepted are the warps of these series, as `warps` gives them"
+            )
+        theta = np.asarray(self.theta_ if theta is None else theta)
+        if theta.shape != (len(x), self.transform_.features) or not np.isfinite(theta).all():
+            wanted = (len(x), self.transform_.features)
+            raise ValueError(f"theta: received {theta.dtype} of shape {theta.shape}; accepted are finite {wanted}")
+        return self._like(self._warp(x, -torch.as_tensor(theta, dtype=x.dtype)), X)
+
+    def _read(self, X: Any, *, reset: bool = False) -> Tensor:
+        """Series of one length as a tensor; at `reset` notes their number of channels and length."""
+        if self.missing not in ("raise", "interpolate"):
+            raise ValueError(f"missing: received {self.missing!r}; accepted are 'raise' and 'interpolate'")
+        if not (isinstance(X, list | tuple) and len({np.shape(one) for one in X}) > 1):
+            X = self._array(X, reset)
+        length = None if reset else self.length_in_
+        how: Any = {"missing": self.missing, "unequal": self.unequal, "length": length}
+        x = stack_series([np.asarray(one) for one in X], **how).x
+        if reset:
+            self.n_channels_in_, self.length_in_ = int(x.shape[1]), int(x.shape[2])
+            self.n_features_in_ = self.n_channels_in_ * self.length_in_
+        elif x.shape[1] != self.n_channels_in_:
+            raise ValueError(f"X: received {x.shape[1]} channels; accepted is {self.n_channels_in_}, as in fit")
+        if x.shape[-1] < 2:
+            raise ValueError(f"X: received series of n_features = {x.shape[-1]}; accepted are at least 2 moments")
+        return x
+
+    def _array(self, X: Any, reset: bool) -> np.ndarray:
+        """An array, checked as scikit-learn checks it; of series `(n, time)` it also compares the lengths."""
+        options: Any = {"dtype": "numeric", "ensure_all_finite": False}
+        if getattr(X, "ndim", None) == 3 or self.unequal != "raise":
+            found: Any = check_array(X, allow_nd=True, **options)
+        else:
+            found = validate_data(self, X, reset=reset, allow_nd=True, **options)
+        return found
+
+    def _standardise(self, x: Tensor) -> None:
+        """Notes mean and deviation of each channel; that of a constant one is taken to be 1."""
+        self.offset_ = x.mean((0, 2), keepdim=True)
+        deviation = x.std((0, 2), keepdim=True, correction=0)
+        self.scale_ = torch.where(deviation > 1e-7 * (1 + self.offset_.abs()), deviation, 1.0)
+
+    def _scaled(self, x: Tensor) -> Tensor:
+        return (x - self.offset_) / self.scale_
+
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _fitted(self, x: Tensor) -> Self:
+        """Notes the warps of the series that it was fitted on."""
+        self.conditional_.eval()
+        self.theta_ = self._theta(x).double().numpy()
+        return self
+
+    @torch.no_grad()
+    def _theta(self, x: Tensor) -> Tensor:
+        """The warp of each series, `(n, d)`."""
+        home = self.transform_.bounds.device
+        return torch.cat([self.conditional_(part.to(home)).mode.cpu() for part in self._scaled(x).split(CHUNK)])
+
+    @torch.no_grad()
+    def _warp(self, x: Tensor, theta: Tensor) -> Tensor:
+        home, parts = self.transform_.bounds.device, zip(x.split(CHUNK), theta.split(CHUNK), strict=True)
+        return torch.cat([self.transform_(part.to(home), v.to(home)).cpu() for part, v in parts])
+
+    def _like(self, x: Tensor, X: Any) -> np.ndarray:
+        """In the shape of the input, and in its type where that is floating-point."""
+        single = getattr(X, "dtype", None) == np.float32
+        found = x.numpy().astype(np.float32 if single else np.float64)
+        flat = not isinstance(X, list | tuple) and np.asarray(X).ndim == 2
+        return found[:, 0] if flat else found
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        tags.input_tags.allow_nan = self.missing == "interpolate"
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "theta_")
+
+
+def counted(estimator: Any, names: Sequence[str]) -> None:
+    """Raises a `ValueError` unless these parameters of an estimator are integers > 0."""
+    for name in names:
+        check_count(name, getattr(estimator, name))

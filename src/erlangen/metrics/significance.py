@@ -1,0 +1,37 @@
+r"""Whether two samples of a number differ by more than chance."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+
+from ..distributions.standard_t import StandardT
+
+__all__ = ["two_sample_t"]
+
+
+def two_sample_t(first: Sequence[float], second: Sequence[float]) -> float:
+    r"""The p-value of Student's two-sample t-test, of both sides: samples of normals with one variance.
+
+    $$t = \frac{\bar a - \bar b}{s \sqrt{1/n + 1/m}}, \qquad
+      s^2 = \frac{\sum_i (a_i - \bar a)^2 + \sum_j (b_j - \bar b)^2}{n + m - 2}.$$
+
+    Args:
+        first: n numbers, at least 2.
+        second: m numbers, at least 2.
+
+    Example:
+        >>> round(two_sample_t([1.0, 2.0, 3.0], [2.0, 3.0, 4.0]), 4)
+        0.2879
+    """
+    for name, sample in {"first": first, "second": second}.items():
+        if len(sample) < 2 or not all(map(math.isfinite, sample)):
+            raise ValueError(f"{name}: received {list(sample)}; accepted are at least two finite numbers")
+    n, m = len(first), len(second)
+    squares = (n - 1) * statistics.variance(first) + (m - 1) * statistics.variance(second)
+    gap = abs(statistics.fmean(first) - statistics.fmean(second))
+    if gap == 0 or squares == 0:
+        return 1.0 if gap == 0 else 0.0
+    dof = n + m - 2
+    return 1 - StandardT(dof, truncation=gap / math.sqrt(squares / dof * (1 / n + 1 / m))).mass

@@ -1,0 +1,99 @@
+"""Aligning series that are the same but for their time: the warps with which one mean explains them all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..distributions import Conditional
+from ..transforms import CPAB
+from ..utils.shapes import check_tensor
+from .base import Objective
+
+__all__ = ["SeriesAlignment", "variance_about_mean"]
+
+
+def variance_about_mean(x: Tensor, y: Tensor | None = None) -> Tensor:
+    r"""The mean over channels and time of the variance of series about their mean, of classes about that of each.
+
+    $$ \frac{1}{CL} \sum_{c, t} \frac{1}{N - K} \sum_i \bigl(x_{ict} - \bar x_{y_i ct}\bigr)^2, $$
+
+    with K the number of classes that occur; of one series to a class it is zero.
+
+    Shape:
+        x: `(N, C, L)`; y: `(N,)`, or None for one class; result: `()`.
+    """
+    means, classes = _means(x, y)
+    return (x - means).square().mean((1, 2)).sum() / (len(x) - classes).clamp(min=1)
+
+
+def _means(x: Tensor, y: Tensor | None) -> tuple[Tensor, Tensor]:
+    """For each series the mean of its class, `(N, C, L)`, and the number of classes, without a look at the values."""
+    y = torch.zeros(len(x), device=x.device) if y is None else y
+    same = (y == y[:, None]).to(x.dtype)
+    size = same.sum(1, keepdim=True)
+    return ((same / size) @ x.flatten(1)).view_as(x), (1 / size).sum()
+
+
+class SeriesAlignment(Objective):
+    r"""Warps of time that make series alike, predicted from each series by itself.
+
+    $$ \mathcal{L} = \frac{1}{N} \sum_i \bigl\| x_i - T_{-\theta_i} m_{y_i} \bigr\|^2
+        + \lambda\, \frac{1}{N} \sum_i \sum_k \bigl(\theta_{i,k+1} - \theta_{i,k}\bigr)^2
+        + \gamma\, \Bigl\| \frac{1}{N} \sum_i \theta_i \Bigr\|^2, \qquad
+        m_y = \operatorname{mean}_{y_j = y} T_{\theta_j} x_j. $$
+
+    The mean of the aligned series of each class, in the time of each series, has to explain it. This is the variance
+    of aligned series about their mean, in which a moment counts as long as it took: the variance as such, the loss of
+    Shapira Weber et al., becomes small where time is squeezed until nothing is left of what differs. θ are velocities
+    at the ends of cells, zero at the border, and the second term is the work of stretching. The third keeps the time
+    of the mean that of the series, for all of them could be warped alike.
+
+    Args:
+        transform: a `CPAB` of series.
+        conditional: from a series to its warp, the mode of what it returns.
+        smoothness: λ.
+        centring: γ.
+
+    Shape:
+        batch: x `(B, C, L)`, and y `(B,)` where there are classes.
+
+    References:
+        | R. Shapira Weber et al. Diffeomorphic temporal alignment nets (2019).
+    """
+
+    def __init__(
+        self, transform: CPAB, conditional: Conditional, *, smoothness: float = 0.003, centring: float = 0.1
+    ) -> None:
+        super().__init__()
+        if not isinstance(transform, CPAB) or transform.dims != 1:
+            raise ValueError(f"transform: received {transform!r}; accepted is a CPAB of series, such as CPAB((10,))")
+        if conditional.features != transform.features:
+            got = f"a conditional over {conditional.features} coordinates for {transform.features}"
+            raise ValueError(f"conditional: received {got}; accepted are as many")
+        for name, value in (("smoothness", smoothness), ("centring", centring)):
+            if not isinstance(value, int | float) or not 0 <= value < math.inf:
+                raise ValueError(f"{name}: received {value!r}; accepted is a finite weight >= 0")
+        self.transform, self.conditional = transform, conditional
+        self.smoothness, self.centring = float(smoothness), float(centring)
+
+    def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
+        """The conditional's."""
+        return {"conditional": [p for p in self.conditional.parameters() if p.requires_grad]}
+
+    def forward(self, batch: Sequence[Tensor]) -> dict[str, Tensor]:
+        """The loss and its parts."""
+        x, y = batch[0], batch[1] if len(batch) > 1 else None
+        check_tensor("batch", x, "series (B, C, L)", x.ndim == 3)
+        theta = self.conditional(x).mode
+        means, _ = _means(self.transform(x, theta), y)
+        error = (x - self.transform(means, -theta)).square().mean()
+        ends = F.pad(theta, (1, 1)) if self.transform.field.zero_boundary else theta
+        stretch = ends.diff(dim=-1).square().sum(-1).mean()
+        centre = theta.mean(0).square().sum()
+        loss = error + self.smoothness * stretch + self.centring * centre
+        return {"loss": loss, "error": error, "stretch": stretch}

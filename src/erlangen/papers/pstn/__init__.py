@@ -1,0 +1,1 @@
+"""Probabilistic Spatial Transformer Networks (Schwöbel et al., 2022)."""

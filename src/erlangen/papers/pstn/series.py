@@ -1,0 +1,205 @@
+r"""What the experiments on time series share: the sets of the UCR archive, the four nouns of each method, training.
+
+*Data.* The official training and test parts, as they are: the archive has normalised them. Of UWaveGestureLibraryX the
+test part may not be at hand; then a quarter of its training part takes its place, and its rows say "own split": they
+compare with each other, not with published numbers. w is chosen on a quarter of the training part, and models with that
+weight are then trained on all of it.
+
+*Networks.* "Approximately one million parameters" (section 5.2.2): 1.2 million with the widths of the published code,
+with a localiser and without. All methods begin at the identity.
+
+*Training.* As the published code: 200 epochs of batches of 16, Adam with a rate of 0.001, a tenth of it for the
+localiser, no weight decay (the paper says 0.01), ten samples in training and in prediction, a CPAB warp of ten cells.
+
+*Units.* Published coordinates of a warp are those in an orthonormal basis of the parameters of all cells; a unit of
+them moves a node by 0.225 (root mean square) of ours, halves of the whole time. The prior and the first spread are
+scaled by that, and so mean the same. Student's t ends at ten times its scale: farther, nothing is left of a series.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...data import DataSet, DataUnavailableError, warped_bumps
+from ...data import load as load_set
+from ...distributions import Conditional, Dirac, GlobalUniform, StudentT
+from ...metrics import ece, nll, two_sample_t
+from ...models import Averaged
+from ...nets import SeriesCNN, SeriesLocaliser
+from ...objectives import PSTN, AveragedObjective, Plain
+from ...train import Config, Optimiser, TensorLoader, fit
+from ...transforms import CPAB
+from ...utils.seeds import seeded
+from ..base import Row
+from ..cache import kept
+
+__all__ = ["Training", "build", "compare", "data_set", "how", "name_of", "predictions", "scores", "trained", "whole"]
+
+PUBLISHED = 200  # epochs
+CELLS = 10
+UNIT = 0.225  # of published coordinates, in ours
+SPREAD = UNIT * math.sqrt(math.log1p(math.exp(-5)))  # with which the t begins, as the published code
+FARTHEST = 10.0
+SHARE = 0.25  # of a training part: set aside for choices, or in place of a test part
+
+
+@dataclass(frozen=True)
+class Training:
+    """All that a trained model depends on.
+
+    Attributes:
+        dataset: of the UCR archive, or "bumps" for a run of seconds.
+        method: "cnn", "stn" or "pstn".
+        weight: w, of the divergence.
+        held: whether a quarter of the training part is set aside, for choices.
+        small: whether the networks are small, for a run of seconds.
+    """
+
+    dataset: str = "FaceAll"
+    method: str = "pstn"
+    weight: float = 0.0
+    held: bool = False
+    epochs: int = PUBLISHED
+    batch: int = 16
+    samples: int = 10
+    lr: float = 1e-3
+    factor: float = 0.1
+    small: bool = False
+    seed: int = 0
+
+    @property
+    def scale(self) -> float:
+        """The warped series that it is trained on, as a share of the published code's."""
+        return round(min(1.0, self.epochs * (self.samples if self.method == "pstn" else 10) / (10 * PUBLISHED)), 3)
+
+
+def _bumps(split: str) -> DataSet:
+    """Bumps upwards and downwards."""
+    data = warped_bumps(40, 24, seed=int(split == "test"))
+    sign = torch.arange(40) % 2
+    return DataSet(data.x * (1 - 2 * sign)[:, None, None], sign, ("up", "down"), "bumps")
+
+
+@lru_cache(maxsize=8)
+def _parts(dataset: str) -> tuple[DataSet, DataSet]:
+    if dataset == "bumps":
+        return _bumps("train"), _bumps("test")
+    data = load_set(f"ucr/{dataset}")
+    try:
+        return data, load_set(f"ucr/{dataset}", "test")
+    except DataUnavailableError:
+        return tuple(replace(part, name=f"{data.name}, own split") for part in data.split(SHARE, seed=0))  # pyright: ignore[reportReturnType]
+
+
+def name_of(dataset: str) -> str:
+    """What rows call a set."""
+    return _parts(dataset)[0].name.removeprefix("ucr/")
+
+
+def data_set(config: Training, part: str) -> DataSet:
+    """The "train", "held" or "test" part."""
+    train, test = _parts(config.dataset)
+    if part == "test":
+        return test
+    if not config.held:
+        return train
+    rest, held = train.split(SHARE, seed=config.seed)
+    return held if part == "held" else rest
+
+
+def build(config: Training) -> AveragedObjective:
+    """The four nouns: a warp of time, a point or a t over it, an averaged classifier, and the bound."""
+    data, transform = data_set(config, "train"), CPAB((CELLS,))
+    channels, classes = data.x.shape[1], len(data.classes)
+    widths = (8,) * 5 if config.small else SeriesCNN.WIDTHS if config.method == "cnn" else SeriesCNN.BEHIND
+    with seeded(config.seed):
+        net = SeriesCNN(channels, classes, widths=widths)
+        conditional = _conditional(config, transform, channels)
+    averaged = Averaged(net, transform, conditional, samples=config.samples, eval_samples=10, largest=2**14)
+    if config.method == "cnn":
+        return Plain(averaged)
+    return PSTN(averaged, config.weight, beta0=UNIT**2)
+
+
+def _conditional(config: Training, transform: CPAB, channels: int) -> Conditional:
+    if config.method == "cnn":
+        return GlobalUniform.over(transform, 1).requires_grad_(False)
+    small: Any = {"widths": (8, 8, 8)} if config.small else {}
+    encoder = SeriesLocaliser(channels, **small)
+    own: Any = {"encoder": encoder, "bounds": None}
+    if config.method == "stn":
+        return Dirac.over(transform, encoder.features, **own)
+    return StudentT.over(transform, encoder.features, spread=SPREAD, truncation=FARTHEST, **own)
+
+
+def trained(config: Training, device: str = "cpu") -> tuple[Averaged, int]:
+    """The trained model, from the cache by the hash of its config, and how often training sounded an alarm."""
+    objective, notes = kept(
+        config, device, lambda: build(config), lambda o: _train(o, config, device), code=(__file__,)
+    )
+    return objective.averaged, int(notes["alarms"])
+
+
+def how(objective: AveragedObjective, config: Training, device: str) -> Config:
+    """How a model is trained: on a GPU its steps are recorded as a graph."""
+    adam, cuda = Optimiser("adam", lr=config.lr), torch.device(device).type == "cuda"
+    local = {"conditional": replace(adam, lr=config.factor * config.lr)}
+    return Config(
+        epochs=config.epochs,
+        optimiser=adam,
+        groups=local if "conditional" in objective.parameter_groups() else {},
+        seed=config.seed,
+        accelerator="cuda" if cuda else "cpu",
+        precision="bf16-mixed" if cuda else "32-true",
+        graph=cuda,
+        log_every=500,
+    )
+
+
+def _train(objective: AveragedObjective, config: Training, device: str) -> dict[str, Tensor]:
+    data = data_set(config, "train")
+    x = data.x.to(torch.get_default_dtype())
+    loader = TensorLoader(x, data.y, batch_size=config.batch, seed=config.seed, drop_last=True)
+    return {"alarms": torch.tensor(len(fit(objective, loader, how(objective, config, device)).alarms))}
+
+
+@torch.no_grad()
+def predictions(model: Averaged, x: Tensor, *, averaged: bool, batch: int = 500) -> Tensor:
+    """The log-probabilities of series, averaged over warps or as they are, `(N, K)`, on the CPU."""
+    like, found = model.transform.bounds, []
+    with seeded(0):
+        for part in x.split(batch):
+            series = part.to(like)
+            found.append((model(series).log_probs if averaged else model.classify(series).log_softmax(-1)).cpu())
+    return torch.cat(found)
+
+
+def scores(model: Averaged, data: DataSet, *, averaged: bool) -> dict[str, float]:
+    """Accuracy in percent, calibration error and negative log-likelihood."""
+    log_probs = predictions(model, data.x, averaged=averaged)
+    accuracy = 100 * (log_probs.argmax(-1) == data.y).double().mean().item()
+    return {"accuracy": accuracy, "ece": ece(log_probs, data.y).item(), "nll": nll(log_probs, data.y).item()}
+
+
+def whole(rows: list[Row], seed: int) -> Row:
+    """The mean and the standard deviation over repetitions."""
+    same = {name: rows[0][name] for name in ("method", "dataset", "weight", "scale")}
+    values = {name: statistics.fmean(row[name] for row in rows) for name in ("accuracy", "ece", "nll")}
+    spread = statistics.stdev(row["accuracy"] for row in rows) if len(rows) > 1 else 0.0
+    return {**same, "part": "all", "seed": seed, **values, "deviation": spread}
+
+
+def compare(rows: list[Row]) -> None:
+    """Notes for each method how likely it is not to differ from the best of the others."""
+    every = {row["method"]: row for row in rows if row["part"] == "all"}
+    for method, row in every.items():
+        rival = max((m for m in every if m != method), key=lambda m: every[m]["accuracy"], default=None)
+        own, other = ([r["accuracy"] for r in rows if (r["method"], r["part"]) == (m, "test")] for m in (method, rival))
+        row["p"] = two_sample_t(own, other) if min(len(own), len(other)) > 1 else 1.0

@@ -1,0 +1,213 @@
+"""Training several objectives of one architecture in one program: folds, seeds, weights of a loss, learning rates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..objectives import Objective
+from ..utils.shapes import describe
+from .config import Config, Optimiser
+from .engine import Engine, launch
+from .fit import check_batches, train
+from .history import History
+from .loader import Loader
+from .noise import MemberNoise, Share, seed_noise
+from .run import Run
+from .stack import Joined, Stack
+
+__all__ = ["fit_many"]
+
+
+def fit_many(
+    objectives: Sequence[Objective],
+    loaders: Sequence[Loader],
+    config: Config | Sequence[Config],
+    *,
+    validation: Sequence[Loader] | None = None,
+    on_step: Callable[[int, Sequence[Mapping[str, Tensor]]], None] | None = None,
+) -> list[History]:
+    """Trains objectives of one architecture together, in place: each as `fit` would, to rounding, in less time.
+
+    Small networks leave a processor waiting for instructions. Here their tensors are stacked, so that an operation of
+    all of them is one. Each has its own batches, and draws the noise that it would draw alone (in a graph, other noise
+    of the same kind).
+
+    An objective that runs out of patience, or whose loss is no longer finite, stops there (see `History.stopped`), and
+    the others go on.
+
+    Args:
+        objectives: they differ in the values of their tensors alone, of weights or of numbers in buffers, such as
+            `PSTN.weight`.
+        loaders: the batches of each, of equal shapes.
+        config: how they are trained; or one for each, which may differ in `seed` and in the learning rates. There is
+            one folder, with `log.jsonl` of each in `00/`, `01/`, and checkpoints of all. One device.
+        validation: the batches on which each is judged.
+        on_step: called after every step with its number (from 1) and the losses of each, which are on the device.
+
+    Returns:
+        What happened to each.
+
+    Raises:
+        Diverged: no loss is finite any more.
+    """
+    configs = [config] * len(objectives) if isinstance(config, Config) else list(config)
+    first = _check(objectives, loaders, configs, validation)
+    stack = Stack(objectives)
+    joined = Joined("loaders", loaders)
+    held = None if validation is None else Joined("validation", validation)
+    check_batches(first, {"loaders": joined, "validation": held})
+    engine = StackEngine(stack, configs, launch(stack, first))
+    run = Run(engine, first, len(joined), [f"{place:02d}/log.jsonl" for place in range(len(objectives))])
+    try:
+        train(run, joined, held, lambda step, losses: on_step(step, engine.split(losses)) if on_step else None)
+    finally:
+        for place, objective in enumerate(objectives):
+            _hand_back(stack, place, objective)
+    return run.histories
+
+
+class StackEngine(Engine):
+    """Takes the steps of a stack: each objective with noise, a learning rate and a limit of the gradient of its own.
+
+    Args:
+        stack: the objectives.
+        configs: how each is trained.
+        fabric: where.
+    """
+
+    objective: Stack
+
+    def __init__(self, stack: Stack, configs: Sequence[Config], fabric: Any) -> None:
+        super().__init__(stack, configs[0], fabric)
+        if fabric.world_size > 1:
+            raise ValueError(f"devices: received {fabric.world_size} processes; accepted is one")
+        self.shape = (stack.count,)
+        self.seeds = self.identity = [config.seed for config in configs]
+        self.own_noise = not configs[0].graph
+        self.groups = stack.parameter_groups()
+        self.own_rates = {name: [c.groups.get(name, c.optimiser).lr for c in configs] for name in self.settings}
+        # A step is as long as the rate: what the first one's rate would do is made longer or shorter.
+        self.ratios = {
+            name: torch.tensor([rate / rates[0] for rate in rates], device=fabric.device)
+            for name, rates in self.own_rates.items()
+            if len(set(rates)) > 1
+        }
+
+    def _seed(self, *place: int) -> None:
+        seeds = self.seeds[:1] if self.own_noise else self.seeds
+        seed_noise(seeds[0], *seeds[1:], *place, device=self.fabric.device)
+        self.noise = MemberNoise(self.seeds, place, self.fabric.device) if self.own_noise else None
+
+    def _noise(self, share: Share) -> Any:
+        return super()._noise(share) if self.noise is None else self.noise
+
+    def share(self, batch: Sequence[Tensor]) -> Share:
+        """All of it: there is one process."""
+        return Share.of(self.rows(batch), 0, 1)
+
+    def rows(self, batch: Sequence[Tensor]) -> int:
+        """The number of inputs of one objective in a batch."""
+        return batch[0].shape[1]
+
+    @torch.no_grad()
+    def _update(self, name: str, optimiser: Any) -> None:
+        parameters, clip = self.groups[name], self.settings[name].clip
+        if clip is not None:
+            self._clip(parameters, clip)
+        before = [p.clone() for p in parameters] if name in self.ratios else []
+        optimiser.step()
+        for p, old in zip(parameters, before, strict=False):
+            ratio = _beside(self.ratios[name].to(p.dtype), p)
+            p.copy_(torch.lerp(old, p, ratio))
+
+    def _clip(self, parameters: Sequence[Tensor], clip: float) -> None:
+        """As `torch.nn.utils.clip_grad_norm_` does, for each objective."""
+        slopes = [p.grad for p in parameters if p.grad is not None]
+        norms = torch.stack([slope.flatten(1).norm(dim=1) for slope in slopes]).norm(dim=0)
+        factor = (clip / (norms + 1e-6)).clamp(max=1.0)
+        for slope in slopes:
+            slope.mul_(_beside(factor, slope))
+
+    def rates_now(self) -> list[dict[str, float]]:
+        """The learning rates of each objective, by group."""
+        (now,) = super().rates_now()
+        first = {name: rates[0] for name, rates in self.own_rates.items()}
+        return [
+            {f"lr/{name}": now[f"lr/{name}"] * rates[place] / first[name] for name, rates in self.own_rates.items()}
+            for place in range(self.objective.count)
+        ]
+
+    def split(self, values: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        """Values of each objective, from values of all."""
+        return [{name: value[place] for name, value in values.items()} for place in range(self.objective.count)]
+
+    def weights(self, place: int) -> dict[str, Tensor]:
+        """The tensors of an objective."""
+        return self.objective.member(place)
+
+    def put(self, place: int, weights: Mapping[str, Tensor]) -> None:
+        """Puts tensors back into the stack."""
+        self.objective.put(place, weights)
+
+    def finite(self) -> list[bool]:
+        """Whether all weights of each objective are; waits for the device."""
+        each = [p.isfinite().flatten(1).all(1) for p in self.objective.parameters()]
+        return torch.stack(each).all(0).tolist()
+
+
+def _beside(numbers: Tensor, p: Tensor) -> Tensor:
+    """One number for each objective, `(M, 1, ...)`."""
+    return numbers.view(-1, *[1] * (p.ndim - 1))
+
+
+def _check(
+    objectives: Sequence[Objective],
+    loaders: Sequence[Loader],
+    configs: Sequence[Config],
+    validation: Sequence[Loader] | None,
+) -> Config:
+    """As many of everything, and configurations that differ in what they may; returns the first of them."""
+    if not objectives:
+        raise ValueError("objectives: received none; accepted is at least one")
+    for name, given in {"loaders": loaders, "config": configs, "validation": validation}.items():
+        if given is not None and len(given) != len(objectives):
+            raise ValueError(
+                f"{name}: received {len(given)} for {len(objectives)} objectives; accepted is one for each"
+            )
+    for place, config in enumerate(configs):
+        if not isinstance(config, Config):
+            raise ValueError(f"config[{place}]: received {describe(config)}; accepted is a Config")
+    if configs[0].compile:
+        raise ValueError("compile: received True; accepted is False (on CUDA graph=True takes the host out of a step)")
+    for place, config in enumerate(configs):
+        for field in fields(Config):
+            one, other = (_shared(getattr(c, field.name), field.name) for c in (configs[0], config))
+            if one != other:
+                why = f"received {other}, the first has {one}; accepted are a seed and learning rates of one's own"
+                raise ValueError(f"config[{place}].{field.name}: {why}")
+    return configs[0]
+
+
+def _shared(value: Any, name: str) -> Any:
+    """A setting, less what may differ."""
+    if isinstance(value, Optimiser):
+        return replace(value, lr=1.0)
+    if isinstance(value, Mapping):
+        return {key: _shared(own, name) for key, own in value.items()}
+    return None if name == "seed" else value
+
+
+def _hand_back(stack: Stack, place: int, objective: Objective) -> None:
+    """Leaves what was trained in the objective, where and in the type in which it was trained."""
+    # A weight that is tied to another has two names there, and one here.
+    tensors, own = stack.member(place), objective.state_dict()
+    trained = {name: tensors[name] for name in own if name in tensors}
+    if any(part.dtype != own[name].dtype for name, part in trained.items()):
+        objective.double()  # as the whole run was
+    objective.to(next(iter(tensors.values())).device)
+    objective.load_state_dict(trained, strict=False)

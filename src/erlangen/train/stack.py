@@ -1,0 +1,164 @@
+"""Objectives of one architecture as one: their tensors are stacked, and one pass computes the losses of all."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from ..objectives import Objective
+from ..utils.shapes import describe
+
+__all__ = ["Joined", "Stack"]
+
+PLAIN = (bool, int, float, str, tuple, frozenset, type(None))  # what modules are configured with
+
+
+class Stack(Objective):
+    """Objectives that differ in their tensors alone: weights, and numbers that lie in buffers, such as `PSTN.weight`.
+
+    Constants (buffers that are not saved, and are the same in all) stay as they are.
+
+    Args:
+        objectives: at least one; they are copied.
+
+    Shape:
+        batch: tensors `(M, B, ...)`, those of each objective; result: each `(M,)`.
+    """
+
+    def __init__(self, objectives: Sequence[Objective]) -> None:
+        super().__init__()
+        for place, other in enumerate(objectives[1:], start=1):
+            _check_alike(objectives[0], other, place)
+        self.count = len(objectives)
+        # Not registered: its parameters only have the names and places of those that are trained.
+        self._model = (copy.deepcopy(objectives[0]),)
+        self.names: dict[str, str] = {}
+        for name, parts in _tensors(objectives).items():
+            whole, own = torch.stack([part.detach() for part in parts]), name.replace(".", "/")
+            if isinstance(parts[0], nn.Parameter) and parts[0].requires_grad:
+                self.register_parameter(own, nn.Parameter(whole))
+            else:
+                self.register_buffer(own, whole)
+            self.names[name] = own
+
+    @property
+    def model(self) -> Objective:
+        """The objective that computes, with tensors that are handed to it."""
+        return self._model[0]
+
+    def forward(self, batch: Sequence[Tensor]) -> dict[str, Tensor]:
+        """The losses of each objective on its own batch."""
+        tensors = {name: getattr(self, own) for name, own in self.names.items()}
+        self.model.branch()  # what is decided on the host is known before tensors are mapped over
+        losses: Any = vmap(self._losses, randomness="different")
+        return losses(tensors, tuple(batch))
+
+    def _losses(self, tensors: dict[str, Tensor], batch: tuple[Tensor, ...]) -> dict[str, Tensor]:
+        return functional_call(self.model, tensors, (batch,))
+
+    def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
+        """Those of the objectives, stacked."""
+        names = {id(p): name for name, p in self.model.named_parameters()}
+        groups = self.model.parameter_groups().items()
+        return {group: [getattr(self, self.names[names[id(p)]]) for p in own] for group, own in groups}
+
+    def branch(self) -> Hashable:
+        """That of the objectives, which take the same steps."""
+        return self.model.branch()
+
+    def counted(self) -> None:
+        """Counts a step on the host."""
+        self.model.counted()
+
+    def train(self, mode: bool = True) -> Self:
+        """Switches the objectives to training mode, or out of it."""
+        super().train(mode)
+        self.model.train(mode)
+        return self
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)
+        self.model._apply(fn, recurse)
+        return self
+
+    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        super()._load_from_state_dict(*args, **kwargs)
+        self.model.load_state_dict(self.member(0), strict=False)  # so that it counts its steps anew
+
+    def member(self, place: int) -> dict[str, Tensor]:
+        """The tensors of an objective, by their names there."""
+        return {name: getattr(self, own)[place] for name, own in self.names.items()}
+
+    @torch.no_grad()
+    def put(self, place: int, tensors: Mapping[str, Tensor]) -> None:
+        """Puts tensors of an objective back into the stack."""
+        for name, tensor in tensors.items():
+            getattr(self, self.names[name])[place].copy_(tensor)
+
+
+class Joined:
+    """The batches of several loaders side by side: tensors `(M, B, ...)`.
+
+    Args:
+        name: of the argument, for errors.
+        loaders: of equal length, with batches of equal shapes.
+    """
+
+    def __init__(self, name: str, loaders: Sequence[Any]) -> None:
+        lengths = [len(loader) for loader in loaders]
+        if len(set(lengths)) != 1:
+            raise ValueError(f"{name}: received loaders of {lengths} batches; accepted are as many batches in each")
+        self.name, self.loaders = name, loaders
+
+    def __len__(self) -> int:
+        return len(self.loaders[0])
+
+    def epoch(self, number: int, device: torch.device, start: int = 0) -> Iterator[tuple[Tensor, ...]]:
+        """The batches of an epoch, from `start` on."""
+        for batches in zip(*(loader.epoch(number, device, start) for loader in self.loaders), strict=True):
+            for batch in batches:
+                if [t.shape for t in batch] != [t.shape for t in batches[0]]:
+                    got = " and ".join(describe(t) for t in (batches[0][0], batch[0]))
+                    raise ValueError(f"{self.name}: received batches with {got}; accepted are batches of equal shapes")
+            yield tuple(torch.stack(parts) for parts in zip(*batches, strict=True))
+
+
+def _tensors(objectives: Sequence[Objective]) -> dict[str, list[Tensor]]:
+    """What is stacked, by name: all parameters, and buffers that are saved or differ."""
+    saved = objectives[0].state_dict().keys()
+    names = [name for name, _ in objectives[0].named_parameters()]
+    found: dict[str, list[Tensor]] = {name: [o.get_parameter(name) for o in objectives] for name in names}
+    for name, first in objectives[0].named_buffers():
+        parts = [o.get_buffer(name) for o in objectives]
+        if name in saved or not all(torch.equal(first, part) for part in parts):
+            found[name] = parts
+    return found
+
+
+def _check_alike(first: Objective, other: Objective, place: int) -> None:
+    """Raises a `ValueError` where two objectives differ in more than the values of their tensors."""
+    one, two = (dict(o.named_modules()) for o in (first, other))
+    accepted = "accepted are objectives that differ in the values of their tensors alone"
+    if one.keys() != two.keys():
+        name = sorted(one.keys() ^ two.keys())[0]
+        raise ValueError(f"objectives[{place}]: received one that differs from the first in {name!r}; {accepted}")
+    for name, module in one.items():
+        mine, its = _settings(module), _settings(two[name])
+        for key in sorted(mine.keys() | its.keys()):
+            if mine.get(key) != its.get(key):
+                where = f"objectives[{place}]{'.' if name else ''}{name}.{key}"
+                raise ValueError(f"{where}: received {its.get(key)}, the first has {mine.get(key)}; {accepted}")
+
+
+def _settings(module: nn.Module) -> dict[str, Any]:
+    """What a module is, apart from the values of its tensors."""
+    public = {k: v for k, v in vars(module).items() if not k.startswith("_") and k != "training"}
+    plain = {k: v for k, v in public.items() if isinstance(v, PLAIN)}
+    tensors = {**module._parameters, **module._buffers}
+    kinds = {k: None if t is None else (tuple(t.shape), t.dtype, t.requires_grad) for k, t in tensors.items()}
+    return {**plain, **kinds, "class": type(module).__name__}

@@ -1,0 +1,222 @@
+"""Series of the archives and of the user: lengths, gaps, labels, formats."""
+
+import numpy as np
+import pytest
+import torch
+
+from erlangen.data import DataUnavailableError, load, read_series, stack_series, ucr, warped_bumps
+
+NAN = np.nan
+
+
+def test_equal_series_are_stacked_as_they_are():
+    x = np.random.default_rng(0).normal(size=(4, 2, 5))
+    found = stack_series(list(x), dtype=torch.float64)
+    assert torch.equal(found.x, torch.from_numpy(x))
+    assert found.kept.tolist() == [0, 1, 2, 3]
+    assert stack_series([np.arange(3)]).x.tolist() == [[[0.0, 1.0, 2.0]]]
+
+
+def test_gaps_are_lines_and_ends_are_held():
+    one = np.array([[NAN, 1.0, NAN, NAN, 4.0], [0.0, 0.0, 2.0, NAN, NAN]])
+    found = stack_series([one], missing="interpolate").x[0].tolist()
+    assert found == [[1.0, 1.0, 2.0, 3.0, 4.0], [0.0, 0.0, 2.0, 2.0, 2.0]]
+    whole = np.ones((2, 5))
+    assert stack_series([one, whole], missing="drop").kept.tolist() == [1]
+
+
+def test_lengths():
+    short, long = np.array([0.0, 2.0]), np.array([0.0, 1.0, 2.0])
+    assert stack_series([short, long], unequal="pad").x[0, 0].tolist() == [0.0, 2.0, 2.0]
+    assert stack_series([short, long], unequal="resample").x[0, 0].tolist() == [0.0, 1.0, 2.0]
+    assert stack_series([long, long], unequal="resample", length=2).x[:, 0].tolist() == [[0.0, 2.0]] * 2
+    padded = np.array([0.0, 2.0, NAN])  # as the archives write a shorter one
+    assert stack_series([padded, long], unequal="resample").x[0, 0].tolist() == [0.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("series", "options", "message"),
+    [
+        (
+            [[1.0, NAN, 2.0]],
+            {},
+            r"series\[0\]: received 1 missing values \(NaN\) of 3; accepted are none, or missing='interp",
+        ),
+        ([[1.0, 2.0], [1.0]], {}, "unequal: received series of lengths from 1 to 2 .*unequal='resample'"),
+        ([[1.0, 2.0]], {"length": 3}, "unequal: received series of length 2 for the length 3"),
+        ([[1.0, 2.0]], {"length": 1, "unequal": "pad"}, "length: received 1; accepted is at least 2"),
+        ([[NAN, NAN]], {"missing": "drop"}, r"series\[0\]: received no values at all"),
+        ([[1.0, np.inf]], {"missing": "drop"}, r"series\[0\]: received infinite values"),
+        ([np.ones((2, 3)), np.ones((1, 3))], {}, r"series\[1\]: received 1 channels; accepted is 2"),
+        ([[[1.0, 2.0], [NAN, NAN]]], {"missing": "interpolate"}, "a channel without any value"),
+        ([[NAN, 1.0]], {"missing": "drop"}, "1 series, all with missing values"),
+        ([], {}, "received no series"),
+        ([["a", "b"]], {}, r"series\[0\]: received <U1 of shape \(2,\)"),
+        ([[1.0]], {"missing": "zero"}, "missing: received 'zero'; accepted is one of 'raise', 'interpolate', 'drop'"),
+        ([[1.0]], {"unequal": "cut"}, "unequal: received 'cut'"),
+    ],
+)
+def test_what_is_refused(series, options, message):
+    with pytest.raises(ValueError, match=message):
+        stack_series([np.array(one) for one in series], **options)
+
+
+# The archives
+
+
+def write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+TS = """#A comment
+@problemName Toy
+@timeStamps false
+@univariate false
+@classLabel true 10 2
+@data
+1,2,3:4,5,6:10
+1,?,3:4,5,6:2
+"""
+
+
+def test_tsv(root):
+    write(root / "UCRArchive_2018/Toy/Toy_TRAIN.tsv", "-1\t0.5\t1.5\n1\t2.5\t3.5\n")
+    write(root / "UCRArchive_2018/Toy/Toy_TEST.tsv", "10.0\t7\t8\n-1\t9\t9\n")
+    data = load("ucr/Toy")
+    assert data.x.tolist() == [[[0.5, 1.5]], [[2.5, 3.5]]]
+    assert data.classes == load("ucr/Toy", "test").classes == ("-1", "1", "10")
+    assert ucr("Toy", "test").y.tolist() == [2, 0]
+    assert data.name == "ucr/Toy"
+
+
+def test_ts(root):
+    write(root / "Multivariate_ts/Toy/Toy_TRAIN.ts", TS)
+    with pytest.raises(ValueError, match=r"Toy_TRAIN.ts: series\[1\]: received 1 missing values"):
+        ucr("Toy")
+    data = ucr("Toy", missing="interpolate")
+    assert data.x.tolist() == [[[1, 2, 3], [4, 5, 6]]] * 2
+    assert data.classes == ("10", "2")  # as the file lists them
+    assert data.y.tolist() == [0, 1]
+    assert ucr("Toy", missing="drop").y.tolist() == [0]
+    with pytest.raises(ValueError, match=r"split: received 'test', but .*accepted is Toy_TEST.ts beside it"):
+        ucr("Toy", "test")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (TS.replace("timeStamps false", "timeStamps true"), "time stamps"),
+        (TS.replace("@classLabel true 10 2", ""), "no class labels"),
+        (TS.replace("4,5,6:2", "4,5:2"), "line 2 of the data"),
+        (TS.replace("1,2,3", "1,two,3"), "could not convert"),
+    ],
+)
+def test_broken_ts_files_are_named(root, text, message):
+    write(root / "ucr/Toy_TRAIN.ts", text)
+    with pytest.raises(ValueError, match=f"Toy_TRAIN.ts: not readable .*{message}"):
+        ucr("Toy", missing="interpolate")
+
+
+def test_compact_files(root):
+    x, y = np.arange(12.0, dtype=np.float32).reshape(3, 4), np.array([3, -1, 3], np.int8)
+    (root / "ucr").mkdir()
+    np.savez(root / "ucr/Toy_trainonly.npz", x_train=x, y_train=y)
+    assert load("ucr/Toy").classes == ("-1", "3")
+    assert torch.equal(load("ucr/Toy").x[:, 0], torch.from_numpy(x))
+    with pytest.raises(DataUnavailableError, match=r"Toy_trainonly.npz has no test part"):
+        load("ucr/Toy", "test")
+    with pytest.raises(DataUnavailableError, match="the series 'None' are not at hand"):
+        load("ucr/None")
+    with pytest.raises(ValueError, match="size: received for the file or set 'ucr/Toy'"):
+        load("ucr/Toy", size=3)
+
+
+REAL = {
+    ("FaceAll", "test"): (131, [72, 138, 136, 131, 136, 147, 109, 233, 100, 95, 8, 66, 287, 32]),
+    ("TwoPatterns", "train"): (128, [271, 237, 250, 242]),
+    ("Wafer", "test"): (152, [665, 5499]),
+    ("PhalangesOutlinesCorrect", "train"): (80, [628, 1172]),
+}
+
+
+@pytest.mark.parametrize(("name", "split"), REAL)
+def test_real_sets(real, name, split):
+    try:
+        data = load(f"ucr/{name}", split)
+    except DataUnavailableError as error:
+        pytest.skip(f"real data: {error}")
+    length, counts = REAL[name, split]
+    assert data.x.shape[1:] == (1, length)
+    assert data.counts() == counts
+    assert data.x.mean(-1).abs().max() < 1e-4  # as published, normalised
+
+
+# The user's own
+
+
+def test_a_table_with_a_series_to_a_row(tmp_path):
+    write(tmp_path / "mine.csv", "label,t0,t1\nup,0,1\ndown,1,0\nup,0,2\n")
+    data = load(tmp_path / "mine.csv")
+    assert data.x.tolist() == [[[0, 1]], [[1, 0]], [[0, 2]]]
+    assert data.classes == ("down", "up")
+    assert data.y.tolist() == [1, 0, 1]
+    write(tmp_path / "bare.csv", "10;0.5;1\n2;1;\n")
+    bare = read_series(tmp_path / "bare.csv", unequal="pad")
+    assert bare.classes == ("2", "10")
+    assert bare.x.tolist() == [[[0.5, 1]], [[1, 1]]]
+    assert read_series(tmp_path / "bare.csv", label=None, unequal="pad").x[0, 0].tolist() == [10, 0.5, 1]
+
+
+def test_a_table_with_a_moment_to_a_row(tmp_path):
+    rows = ["trial,x,label,y", "a,1,on,10", "b,5,off,50", "a,2,on,20", "b,6,off,60", "b,7,off,"]
+    write(tmp_path / "long.csv", "\n".join(rows))
+    with pytest.raises(ValueError, match=r"long.csv: series\[1\]: received 1 missing values \(NaN\) of 6"):
+        read_series(tmp_path / "long.csv", series="trial")
+    with pytest.raises(ValueError, match=r"long.csv: unequal: received series of lengths from 2 to 3"):
+        read_series(tmp_path / "long.csv", series="trial", missing="interpolate")
+    data = read_series(tmp_path / "long.csv", series="trial", missing="interpolate", unequal="pad")
+    assert data.x.tolist() == [[[1, 2, 2], [10, 20, 20]], [[5, 6, 7], [50, 60, 60]]]
+    assert data.classes == ("off", "on")
+    assert data.y.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("", {}, "mine.csv: it is empty"),
+        ("kind,t0\nx,1", {}, "label='label', but there is the columns kind, t0"),
+        ("1,2\n3,4", {"series": "id"}, "series='id', but there is no line of names"),
+        ("id,label,x\n1,a,2\n1,b,3", {"series": "id"}, "the series '1' has the labels a, b"),
+        ("id,label,x\n1,a,2\n1,a", {"series": "id"}, "line 3 has 2 cells, not 3"),
+        ("label,t0\na,one", {}, "could not convert"),
+        ("label,t0\na,1", {"split": "test"}, "split: received 'test'"),
+    ],
+)
+def test_bad_tables_are_refused(tmp_path, text, options, message):
+    write(tmp_path / "mine.csv", text)
+    with pytest.raises(ValueError, match=message):
+        read_series(tmp_path / "mine.csv", **options)
+
+
+def test_npz_with_gaps(tmp_path):
+    np.savez(tmp_path / "mine.npz", x=np.array([[1, NAN, 3], [1, 2, NAN]]), y=np.array(["b", "a"]))
+    with pytest.raises(ValueError, match=r"mine.npz: series\[0\]: received 1 missing"):
+        load(tmp_path / "mine.npz")
+    data = load(tmp_path / "mine.npz", missing="interpolate", unequal="pad")
+    assert data.x.tolist() == [[[1, 2, 3]], [[1, 2, 2]]]
+    assert read_series(tmp_path / "mine.npz", missing="drop").y.tolist() == [0]
+    with pytest.raises(ValueError, match=r"path: received 'nowhere.csv'; accepted is a file"):
+        read_series("nowhere.csv")
+
+
+def test_bumps_are_drawn_in_code():
+    still = warped_bumps(3, 64, noise=0, warp=0).x
+    assert torch.equal(still[0], still[2])
+    assert still.argmax(-1).flatten().tolist() in ([31] * 3, [32] * 3)
+    moved = warped_bumps(200, 64, noise=0)
+    assert moved.x.argmax(-1).double().std() > 5
+    assert torch.equal(moved.x, warped_bumps(200, 64, noise=0).x)
+    assert (warped_bumps(400, 64, warp=0).x - still[0]).std() == pytest.approx(0.1, rel=0.05)
+    with pytest.raises(ValueError, match="noise: received -1"):
+        warped_bumps(noise=-1)

@@ -1,0 +1,286 @@
+"""The estimators of series: what they find, what they accept and refuse, and the conventions of scikit-learn."""
+
+import pickle
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from erlangen.data import warped_bumps
+from erlangen.objectives import SeriesAlignment, variance_about_mean
+from erlangen.report.alignment import alignment_figure
+from erlangen.transforms import CPAB
+from erlangen.utils.io import read_json
+
+sklearn = pytest.importorskip("sklearn", reason="the estimators of series need scikit-learn")
+
+from sklearn.base import clone  # noqa: E402
+from sklearn.exceptions import NotFittedError  # noqa: E402
+from sklearn.utils.estimator_checks import check_estimator  # noqa: E402
+
+from erlangen.estimators import SeriesAligner, TimeWarpClassifier  # noqa: E402
+from erlangen.estimators.bumps import align_bumps  # noqa: E402
+
+QUICK = {"width": 4, "steps": 2, "device": "cpu"}
+
+
+@pytest.fixture(autouse=True)
+def _single():
+    """As users have it: networks in single precision."""
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.fixture(scope="module")
+def bumps():
+    return warped_bumps(300, seed=0).x.numpy(), warped_bumps(300, seed=1).x.numpy()
+
+
+@pytest.fixture(scope="module")
+def aligner(bumps):
+    torch.set_default_dtype(torch.float32)
+    start = time.process_time()
+    found = SeriesAligner(device="cpu").fit(bumps[0])
+    return found, time.process_time() - start
+
+
+def spread(x):
+    return x.var(0).mean()
+
+
+def test_bumps_are_aligned(aligner, bumps):
+    model, seconds = aligner
+    assert seconds < 60
+    train, unseen = bumps
+    assert spread(train) / spread(model.transform(train)) >= 5
+    assert spread(unseen) / spread(model.transform(unseen)) >= 5
+    assert model.variance_before_ / model.variance_ == pytest.approx(
+        spread(train) / spread(model.transform(train)), rel=1e-3
+    )
+    assert model.theta_.shape == (300, 9)
+
+
+def test_nothing_is_squeezed_away(aligner, bumps):
+    """The mean of the aligned bumps is a bump: a smaller variance is easily had where there is none."""
+    mean = aligner[0].mean_[0, 0]
+    assert mean.max() > 0.9
+    above = (mean > mean.max() / 2).mean() * 2  # of a bump of deviation 0.2, whose width at half its height is 0.47
+    assert 0.35 < above < 0.6
+
+
+def test_back_in_its_own_time(aligner, bumps):
+    model, (train, unseen) = aligner[0], bumps
+    assert np.abs(model.inverse_transform(model.transform(train)) - train).mean() < 0.06  # the noise of 0.1, smoothed
+    theta = model.warps(unseen)
+    back = model.inverse_transform(model.transform(unseen), theta)
+    assert np.abs(back - unseen).mean() < 0.06
+    wrong = model.inverse_transform(model.transform(unseen), -theta)
+    assert np.abs(wrong - unseen).mean() > 0.15
+    with pytest.raises(ValueError, match=r"theta: received None for 7 series, but the estimator was fitted on 300"):
+        model.inverse_transform(unseen[:7])
+    with pytest.raises(ValueError, match=r"theta: received float64 of shape \(300, 9\)"):
+        model.inverse_transform(unseen[:7], theta)
+
+
+def test_channels_share_a_warp(bumps):
+    x = bumps[0][:32]
+    model = SeriesAligner(width=8, steps=20, device="cpu").fit(np.concatenate((x, 5 - 3 * x), 1))
+    found = model.transform(np.concatenate((x, 5 - 3 * x), 1))
+    np.testing.assert_allclose(found[:, 1], 5 - 3 * found[:, 0], atol=1e-4)
+
+
+def test_variance_about_mean_of_classes():
+    x = torch.randn(7, 2, 5, dtype=torch.float64)
+    assert variance_about_mean(x).item() == pytest.approx(x.var(0).mean().item())
+    y = torch.tensor([4, 1, 4, 1, 4, 9, 9])
+    groups = [x[y == c] for c in (1, 4, 9)]
+    expected = sum(((g - g.mean(0)) ** 2).sum() for g in groups) / (7 - 3) / 10
+    assert variance_about_mean(x, y).item() == pytest.approx(expected.item())
+    assert variance_about_mean(x[:1]).item() == 0
+
+
+def test_the_loss_does_not_reward_squeezing(bumps):
+    """Squeezing all bumps against an end lowers their variance, but the mean no longer explains them."""
+
+    class Fixed(torch.nn.Module):
+        features = 9
+
+        def __init__(self, theta):
+            super().__init__()
+            self.theta = theta
+
+        def forward(self, x):
+            return SimpleNamespace(mode=self.theta.expand(len(x), -1))
+
+    x = torch.from_numpy(bumps[0])
+    transform = CPAB((10,))
+    still, squeezed = torch.zeros(1, 9), torch.linspace(0.5, 6, 9)[None]
+    objectives = [SeriesAlignment(transform, Fixed(theta), smoothness=0, centring=0) for theta in (still, squeezed)]
+    before, after = (objective((x,))["error"] for objective in objectives)
+    assert variance_about_mean(transform(x, squeezed.expand(300, -1))) < 0.6 * variance_about_mean(x)
+    assert after >= before
+
+
+# Classification
+
+
+@pytest.fixture(scope="module")
+def classifier(bumps):
+    torch.set_default_dtype(torch.float32)
+    x = bumps[0][:80].copy()
+    y = np.array(["up", "down"])[np.arange(80) % 2]
+    x[1::2] *= -1
+    return TimeWarpClassifier(width=8, epochs=1, steps=60, lr=1e-2, samples=2, device="cpu").fit(x, y), x, y
+
+
+def test_classes_are_learned_and_keep_their_names(classifier):
+    model, x, y = classifier
+    assert model.classes_.tolist() == ["down", "up"]
+    assert model.score(x, y) == 1
+    p = model.predict_proba(x)
+    assert p.shape == (80, 2)
+    np.testing.assert_allclose(p.sum(1), 1)
+
+
+def test_a_prediction_depends_on_no_other(classifier):
+    model, x, _ = classifier
+    np.testing.assert_allclose(model.predict_proba(x)[5:9], model.predict_proba(x[5:9]), atol=1e-6)
+    np.testing.assert_array_equal(model.predict_proba(x), model.predict_proba(x))
+
+
+def test_predictions_are_averaged_over_warps(classifier):
+    model, x, _ = classifier
+    found = model.averaged_(model._scaled(torch.from_numpy(x[:3])))
+    assert found.v.shape == (16, 3, 9)
+    assert found.v.std(0).min() > 0
+
+
+@pytest.mark.parametrize("estimator", ["classifier", "aligner"])
+def test_a_copy_from_a_file_is_the_same(estimator, request, bumps):
+    model = request.getfixturevalue(estimator)[0]
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.transform(bumps[1][:5]), model.transform(bumps[1][:5]))
+
+
+# What users bring
+
+
+@pytest.mark.parametrize("kind", [SeriesAligner, TimeWarpClassifier])
+@pytest.mark.parametrize(
+    "x",
+    [
+        np.ones((6, 9)),  # constant
+        np.arange(54).reshape(6, 9),  # integers
+        np.random.default_rng(0).normal(size=(6, 2, 9)).astype(np.float32),
+        np.random.default_rng(0).normal(size=(6, 2)),  # two moments
+        np.random.default_rng(0).normal(size=(6, 9)) * 1e6 + 1e9,
+    ],
+    ids=["constant", "integers", "two channels", "short", "large"],
+)
+def test_all_kinds_of_series(kind, x):
+    y = ["a", "b", "a", "b", "a", "b"]
+    model = kind(**QUICK, **({"epochs": 1} if kind is TimeWarpClassifier else {})).fit(x, y)
+    found = model.transform(x)
+    assert found.shape == x.shape
+    assert np.isfinite(found).all()
+    assert found.dtype == (np.float32 if x.dtype == np.float32 else np.float64)
+    if kind is TimeWarpClassifier:
+        assert set(model.predict(x)) <= {"a", "b"}
+
+
+@pytest.mark.parametrize("kind", [SeriesAligner, TimeWarpClassifier])
+def test_tiny_sets_and_one_class(kind):
+    own = {**QUICK, **({"epochs": 1} if kind is TimeWarpClassifier else {})}
+    one = kind(**own).fit(np.random.default_rng(0).normal(size=(1, 1, 7)), ["only"])
+    assert one.transform(np.zeros((2, 1, 7))).shape == (2, 1, 7)
+    if kind is TimeWarpClassifier:
+        assert one.predict(np.zeros((2, 1, 7))).tolist() == ["only", "only"]
+        assert one.predict_proba(np.zeros((2, 1, 7))).tolist() == [[1.0], [1.0]]
+
+
+def test_lengths_and_gaps_are_handled_only_as_asked():
+    series = [np.arange(5.0), np.arange(7.0), np.array([1.0, np.nan, 3.0, 4.0, 5.0, 6.0])]
+    with pytest.raises(ValueError, match="unequal: received series of lengths from 5 to 7"):
+        SeriesAligner(**QUICK).fit(series[:2])
+    with pytest.raises(ValueError, match=r"series\[2\]: received 1 missing values \(NaN\)"):
+        SeriesAligner(**QUICK, unequal="resample").fit(series)
+    model = SeriesAligner(**QUICK, unequal="resample", missing="interpolate").fit(series)
+    assert model.transform(series).shape == (3, 1, 7)
+    assert model.transform(np.ones((2, 1, 11))).shape == (2, 1, 7)  # brought to the length of training
+    with pytest.raises(ValueError, match="missing: received 'drop'; accepted are 'raise' and 'interpolate'"):
+        SeriesAligner(**QUICK, missing="drop").fit(np.ones((3, 5)))
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (np.ones((4, 2, 9)), "X: received 2 channels; accepted is 1"),
+        (np.ones((4, 1, 8)), "unequal: received series of length 8 for the length 9"),
+        (np.ones((4, 8)), "X has 8 features, but SeriesAligner is expecting 9"),
+        (np.full((4, 9), np.inf), "infinite"),
+        (np.ones(9), "Expected 2D array"),
+        ([["a", "b"]], "dtype='numeric' is not compatible|could not convert|numbers"),
+    ],
+)
+def test_other_series_than_in_training_are_refused(x, message):
+    model = SeriesAligner(**QUICK).fit(np.random.default_rng(0).normal(size=(5, 9)))
+    with pytest.raises(ValueError, match=message):
+        model.transform(x)
+
+
+@pytest.mark.parametrize("bad", [{"cells": 0}, {"steps": 0}, {"width": 1.5}, {"batch_size": -1}, {"smoothness": -1}])
+def test_bad_parameters_are_refused_in_fit(bad):
+    name = next(iter(bad))
+    with pytest.raises(ValueError, match=f"{name}: received"):
+        SeriesAligner(**{**QUICK, **bad}).fit(np.ones((4, 9)))
+
+
+def test_scikit_learn_can_handle_them():
+    model = SeriesAligner(cells=5)
+    assert clone(model.set_params(width=7)).get_params()["width"] == 7
+    for call in (model.transform, model.warps, model.inverse_transform, TimeWarpClassifier().predict):
+        with pytest.raises(NotFittedError):
+            call(np.ones((2, 9)))
+
+
+@pytest.mark.parametrize(
+    ("estimator", "skipped"),
+    [
+        (SeriesAligner(width=2, steps=1, device="cpu"), {}),
+        (
+            TimeWarpClassifier(width=2, steps=1, epochs=1, samples=1, eval_samples=2, device="cpu"),
+            {"check_classifiers_train": "a step is no training"},
+        ),
+    ],
+    ids=["aligner", "classifier"],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_the_conventions_of_scikit_learn(estimator, skipped):
+    results = check_estimator(estimator, on_fail=None, expected_failed_checks=skipped)
+    failed = {one["check_name"]: one["exception"] for one in results if one["status"] == "failed"}
+    assert failed == {}
+    assert sum(one["status"] == "passed" for one in results) > 40
+
+
+# The page
+
+
+def test_the_page_has_the_numbers_of_the_run():
+    root = Path(__file__).resolve().parents[2]
+    rows = read_json(root / "results" / "series" / "bumps.json")["rows"]
+    text = (root / "docs" / "series.md").read_text(encoding="utf-8")
+    for row in rows:
+        assert f"<!-- {row['part']} -->{row['falls']:.1f}" in text
+        assert row["falls"] >= 5
+
+
+def test_the_picture_is_drawn(tmp_path, monkeypatch):
+    monkeypatch.setattr("erlangen.estimators.bumps.TRIALS", 12)
+    monkeypatch.setattr(SeriesAligner.__init__, "__kwdefaults__", {**SeriesAligner.__init__.__kwdefaults__, "steps": 2})
+    picture, numbers = align_bumps(tmp_path, tmp_path)
+    assert picture.read_bytes()[:4] == b"\x89PNG"
+    assert [row["part"] for row in read_json(numbers)["rows"]] == ["training", "unseen"]
+    with pytest.raises(ValueError, match=r"after: received shape \(3, 4\)"):
+        alignment_figure(np.zeros((3, 5)), np.zeros((3, 4)))

@@ -1,0 +1,324 @@
+"""Objectives that are trained together come out as each would alone."""
+
+import copy
+import logging
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from erlangen.distributions import Dirac, RealNVP, StudentT
+from erlangen.models import Averaged
+from erlangen.objectives import PSTN, LearningToTransform, Objective
+from erlangen.train import Config, Cosine, Diverged, Optimiser, TensorLoader, fit, fit_many
+from erlangen.train.engine import launch
+from erlangen.train.many import StackEngine
+from erlangen.train.noise import MemberNoise
+from erlangen.train.stack import Stack
+from erlangen.transforms import CPAB, Similarity
+from erlangen.utils.io import read_jsonl
+
+from .tiny import Tiny, data
+
+DOUBLE = torch.float64
+
+
+def config(seed=0, **fields):
+    return Config(**{"accelerator": "cpu", "steps": 7, "log_every": 3, "seed": seed, **fields})
+
+
+def tinies(n=3):
+    made = []
+    for k in range(n):
+        torch.manual_seed(k)
+        made.append(Tiny().to(DOUBLE))
+    return made
+
+
+def pictures(seed, shape=(1, 8, 8), n=10):
+    chance = torch.Generator().manual_seed(seed)
+    x = torch.rand(n, *shape, dtype=DOUBLE, generator=chance)
+    return TensorLoader(x, torch.randint(3, (n,), generator=chance), batch_size=4, seed=seed)
+
+
+def transformer(seed, conditional=StudentT, weight=1e-3, **kwargs):
+    """A small spatial transformer with dropout and batch normalisation."""
+    torch.manual_seed(seed)
+    move = Similarity()
+    q = conditional.over(move, 6, encoder=nn.Sequential(nn.Flatten(), nn.Linear(64, 6)), **kwargs)
+    net = nn.Sequential(nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.MaxPool2d(2), nn.Flatten(), nn.Dropout(0.3))
+    averaged = Averaged(net.append(nn.Linear(27, 3)), move, q, samples=2).to(DOUBLE)
+    if conditional is RealNVP:
+        return LearningToTransform(averaged, weight, burn_in=3).to(DOUBLE)
+    return PSTN(averaged, weight, burn_in=2).to(DOUBLE)
+
+
+def warper(seed):
+    """A series whose time is warped."""
+    torch.manual_seed(seed)
+    move = CPAB((4,))
+    q = StudentT.over(move, 6, encoder=nn.Sequential(nn.Flatten(), nn.Linear(24, 6)))
+    net = nn.Sequential(nn.Conv1d(2, 3, 3), nn.BatchNorm1d(3), nn.Flatten(), nn.Linear(30, 3))
+    return PSTN(Averaged(net, move, q, samples=3).to(DOUBLE), 1e-2).to(DOUBLE)
+
+
+def close(one, other, tolerance=1e-9):
+    for (name, a), b in zip(one.state_dict().items(), other.state_dict().values(), strict=True):
+        assert a.dtype == b.dtype
+        torch.testing.assert_close(b, a, rtol=tolerance, atol=tolerance, msg=lambda m, name=name: f"{name}: {m}")
+
+
+def both(objectives, loaders, configs, **kwargs):
+    """Trained one after another, and together."""
+    alone = [copy.deepcopy(o) for o in objectives]
+    held = kwargs.get("validation") or [None] * len(alone)
+    told = [fit(o, d, c, validation=v) for o, d, c, v in zip(alone, loaders, configs, held, strict=True)]
+    histories = fit_many(objectives, loaders, configs, **kwargs)
+    for one, other in zip(alone, objectives, strict=True):
+        close(one, other)
+    for one, other in zip(told, histories, strict=True):
+        assert [row.keys() for row in one.rows] == [row.keys() for row in other.rows]
+        for a, b in zip(one.rows, other.rows, strict=True):
+            for name in a.keys() - {"seconds", "rate", "message"}:
+                assert b[name] == (a[name] if isinstance(a[name], str) else pytest.approx(a[name], rel=1e-9, abs=1e-9))
+        assert (one.stopped, one.best and one.best["step"]) == (other.stopped, other.best and other.best["step"])
+    return histories
+
+
+@pytest.mark.parametrize(
+    "optimiser",
+    [
+        Optimiser("adam", 0.01, weight_decay=0.1),
+        Optimiser("adamw", 0.01, weight_decay=0.1, schedule=Cosine()),
+        Optimiser("sgd", 0.1, momentum=0.9, clip=0.3),
+    ],
+)
+def test_as_alone_with_seeds_and_rates_of_their_own(optimiser):
+    configs = [config(k, optimiser=replace(optimiser, lr=optimiser.lr / (k + 1))) for k in range(3)]
+    both(tinies(), [data(seed=k) for k in range(3)], configs, validation=[data(seed=9)] * 3)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda k: transformer(k, weight=10.0**-k),
+        lambda k: transformer(k, Dirac),
+        lambda k: transformer(k, RealNVP, layers=2, width=4, weight=0.1 * (k + 1)),
+    ],
+    ids=["pstn", "stn", "flow"],
+)
+def test_transformers_as_alone_whatever_their_weights(made):
+    groups = {"conditional": Optimiser("adam", 1e-4)}
+    configs = [config(k, groups=groups) for k in range(3)]
+    both([made(k) for k in range(3)], [pictures(k) for k in range(3)], configs)
+
+
+def test_series_as_alone():
+    loaders = [pictures(k, (2, 12)) for k in range(2)]
+    both([warper(k) for k in range(2)], loaders, [config(k) for k in range(2)])
+
+
+def test_a_frozen_classifier_stays():
+    objectives = [transformer(k) for k in range(2)]
+    for objective in objectives:
+        objective.burn_in = 0
+        objective.averaged.frozen = frozenset(["model"])
+        objective.averaged.model.requires_grad_(False).eval()
+    before = [copy.deepcopy(o.averaged.model) for o in objectives]
+    both(objectives, [pictures(k) for k in range(2)], [config(k) for k in range(2)])
+    for old, objective in zip(before, objectives, strict=True):
+        close(old, objective.averaged.model, 0)
+
+
+def test_noise_of_its_own():
+    seeds, place = [3, 8], (0, 5)
+    draws = torch.func.vmap(
+        lambda x: (torch.rand(2), torch.randn_like(x), torch.dropout(x, 0.5, True)), randomness="different"
+    )
+    x = torch.ones(2, 4)
+    with MemberNoise(seeds, place, torch.device("cpu")):
+        together = draws(x)
+    for k, seed in enumerate(seeds):
+        with MemberNoise([seed], place, torch.device("cpu")):
+            alone = draws(x[:1])
+        assert all(torch.equal(a[k], b[0]) for a, b in zip(together, alone, strict=True))
+    assert not torch.equal(together[0][0], together[0][1])
+
+
+def test_other_noise_is_noticed():
+    """The twin: with one generator for all, objectives do not come out as alone."""
+
+    class Shared(StackEngine):
+        def _seed(self, *place):
+            super()._seed(*place)
+            self.noise = None
+
+    objectives, alone = tinies(2), tinies(2)
+    stack = Stack(objectives)
+    configs = [config(k, steps=1, optimiser=Optimiser("sgd", 0.1)) for k in range(2)]
+    engine = Shared(stack, configs, launch(stack, configs[0]))
+    batch = tuple(torch.stack([t, t]) for t in next(data().epoch(0, torch.device("cpu"))))
+    engine.step(batch, 0, {"net": 1.0, "scale": 1.0})
+    for k, objective in enumerate(alone):
+        fit(objective, data(), configs[k])
+    assert not torch.allclose(stack.member(1)["net.0.weight"], alone[1].net[0].weight, atol=1e-9)
+
+
+def test_resumed_as_never_stopped(tmp_path):
+    configs = [config(k, checkpoint_every=2, folder=tmp_path / "a", steps=9) for k in range(2)]
+    loaders = [data(seed=k) for k in range(2)]
+    whole = tinies(2)
+    fit_many(whole, loaders, configs)
+
+    class Killed(Exception):
+        pass
+
+    def kill(step, _):
+        if step == 5:
+            raise Killed
+
+    cut = [config(k, checkpoint_every=2, folder=tmp_path / "b", steps=9) for k in range(2)]
+    with pytest.raises(Killed):
+        fit_many(tinies(2), loaders, cut, on_step=kill)
+    with pytest.raises(FileExistsError, match="holds a run already"):
+        fit_many(tinies(2), loaders, cut)
+    resumed = tinies(2)
+    again = [config(k, checkpoint_every=2, folder=tmp_path / "b", steps=9, resume=True) for k in range(2)]
+    histories = fit_many(resumed, loaders, again)
+    for one, other in zip(whole, resumed, strict=True):
+        close(one, other, 0)
+    for k, history in enumerate(histories):
+        assert history.column("step") == [3, 6, 9]
+        assert read_jsonl(tmp_path / "b" / f"{k:02d}" / "log.jsonl") == history.rows
+    with pytest.raises(ValueError, match=r"^seed: received \[5, 6\]"):
+        fit_many(tinies(2), loaders, [config(k, folder=tmp_path / "b", resume=True) for k in (5, 6)])
+
+
+class Valley(Objective):
+    """The loss is w, and is judged by its distance to where an objective should stop."""
+
+    def __init__(self, bottom, cliff=math.inf):
+        super().__init__()
+        self.w = nn.Parameter(torch.zeros(()))
+        self.register_buffer("bottom", torch.tensor(float(bottom)))
+        self.register_buffer("cliff", torch.tensor(float(cliff)))
+
+    def parameter_groups(self):
+        return {"w": [self.w]}
+
+    def forward(self, batch):
+        loss = torch.where(-self.w < self.cliff, self.w, math.nan)
+        return {"loss": loss if self.training else (self.w + self.bottom).square()}
+
+
+def one():
+    return TensorLoader(torch.zeros(1), batch_size=1)
+
+
+def test_each_has_its_own_patience():
+    objectives = [Valley(2), Valley(5), Valley(99)]
+    how = config(steps=12, optimiser=Optimiser("sgd", 1.0), validate_every=1, patience=2)
+    histories = fit_many(objectives, [one()] * 3, how, validation=[one()] * 3)
+    assert [h.stopped for h in histories] == ["patience", "patience", "finished"]
+    assert [o.w.item() for o in objectives] == [-2, -5, -12]
+    assert [h.rows[-1]["step"] for h in histories] == [4, 7, 12]
+
+
+def test_one_that_diverges_does_not_stop_the_others(caplog):
+    objectives = [Valley(1), Valley(1, cliff=3)]
+    how = config(steps=8, log_every=2, optimiser=Optimiser("sgd", 1.0))
+    with caplog.at_level(logging.WARNING, "erlangen.train"):
+        histories = fit_many(objectives, [one()] * 2, how)
+    assert [h.stopped for h in histories] == ["finished", "diverged"]
+    assert objectives[0].w.item() == -8
+    assert "objective 1: the loss is nan at step 4" in caplog.text
+    with pytest.raises(Diverged):
+        fit_many([Valley(1, cliff=3), Valley(1, cliff=5)], [one()] * 2, how)
+
+
+def test_double_precision_is_handed_back():
+    objectives = [o.float() for o in tinies(2)]
+    loaders = [TensorLoader(*(t.float() for t in data().tensors), batch_size=8)] * 2
+    fit_many(objectives, loaders, config(steps=1, precision="64-true"))
+    assert objectives[1].scale.dtype == DOUBLE
+
+
+class Tied(Objective):
+    """Two layers that share a weight."""
+
+    def __init__(self, seed):
+        super().__init__()
+        torch.manual_seed(seed)
+        self.one, self.two = nn.Linear(3, 3), nn.Linear(3, 3)
+        self.two.weight = self.one.weight
+
+    def parameter_groups(self):
+        return {"all": list(self.parameters())}
+
+    def forward(self, batch):
+        return {"loss": (self.two(self.one(batch[0]).tanh()).sum(-1) - batch[1]).square().mean()}
+
+
+def test_tied_weights_stay_tied():
+    objectives = [Tied(k) for k in range(2)]
+    both(objectives, [data(seed=k) for k in range(2)], [config(k) for k in range(2)])
+    assert objectives[1].two.weight is objectives[1].one.weight
+
+
+def changed(objective, **attributes):
+    for name, value in attributes.items():
+        setattr(objective, name, value)
+    return objective
+
+
+@pytest.mark.parametrize(
+    ("build", "match"),
+    [
+        (lambda: fit_many([], [], config()), "objectives: received none"),
+        (lambda: fit_many(tinies(2), [data()], config()), "loaders: received 1 for 2"),
+        (lambda: fit_many(tinies(2), [data()] * 2, [config()]), "config: received 1 for 2"),
+        (lambda: fit_many(tinies(2), [data(), data(rows=40)], config()), "loaders of .3, 5. batches"),
+        (lambda: fit_many(tinies(2), [data(), data(rows=23)], config()), "loaders: received batches with"),
+        (lambda: fit_many(tinies(2), [data()] * 2, [config(), config(steps=8)]), r"config\[1\].steps: received 8"),
+        (lambda: fit_many(tinies(2), [data()] * 2, config(compile=True)), "compile: received True"),
+        (lambda: fit_many(tinies(2), [data()] * 2, config(patience=2)), "patience"),
+        (
+            lambda: fit_many([tinies(1)[0], changed(tinies(1)[0], burn_in=4)], [data()] * 2, config()),
+            r"objectives\[1\].burn_in: received 4, the first has 0",
+        ),
+        (lambda: fit_many([tinies(1)[0], tinies(1)[0].float()], [data()] * 2, config()), r"objectives\[1\].scale"),
+        (lambda: fit_many([tinies(1)[0], Valley(1)], [data()] * 2, config()), "differs from the first in 'net'"),
+    ],
+)
+def test_bad_arguments(build, match):
+    with pytest.raises(ValueError, match=match):
+        build()
+
+
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+
+
+@needs_cuda
+def test_as_alone_on_cuda():
+    objectives, loaders = [transformer(k) for k in range(3)], [pictures(k) for k in range(3)]
+    both(objectives, loaders, [config(k, accelerator="cuda") for k in range(3)])
+
+
+@needs_cuda
+def test_graphs_of_all_are_steps_of_all():
+    """With noise of its own in a graph, so that it is the losses without noise that can be compared."""
+    trained = []
+    for graph in (False, True):
+        objectives = [transformer(k, Dirac) for k in range(3)]
+        for objective in objectives:
+            objective.averaged.model[4].p = 0.0  # no dropout
+        fields = {"accelerator": "cuda", "graph": graph, "steps": 12}
+        histories = fit_many(objectives, [pictures(k) for k in range(3)], [config(k, **fields) for k in range(3)])
+        trained.append((objectives, histories))
+    (plain, expected), (replayed, found) = trained
+    for one, other in zip(plain, replayed, strict=True):
+        close(one, other, 1e-6)
+    for one, other in zip(expected, found, strict=True):
+        assert other.column("loss") == pytest.approx(one.column("loss"), rel=1e-6)
