@@ -8,12 +8,14 @@ from .instaaug import EntropyBand, InstaAug
 from .invariance import REGULARISERS, InvarianceController, InvarianceRegularised
 from .learning_to_transform import LearningToTransform
 from .methods import METHODS, Method, Terms
+from .symmetry import Blur, PrototypeInference, TransformLikelihood, TwoStages
 
 __all__ = [
     "METHODS",
     "REGULARISERS",
     "Augerino",
     "AveragedObjective",
+    "Blur",
     "EntropyBand",
     "Equivariance",
     "HandMade",
@@ -24,5 +26,8 @@ __all__ = [
     "Method",
     "Objective",
     "Plain",
+    "PrototypeInference",
     "Terms",
+    "TransformLikelihood",
+    "TwoStages",
 ]

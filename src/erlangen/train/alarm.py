@@ -10,7 +10,7 @@ from typing import Any
 
 from ..utils.shapes import check_count, check_positive
 
-__all__ = ["Alarm", "Diverged", "Watch"]
+__all__ = ["Alarm", "Collapsed", "Diverged", "Watch"]
 
 FALLEN = (
     "the entropy has fallen to {value:.3g} nats by step {step} (it began at {start:.3g}): the distribution has "
@@ -20,6 +20,11 @@ FALLEN = (
 PINNED = (
     "{value:.0%} of the sampled coordinates lie at their bounds by step {step}: the distribution is pinned to the edge "
     "of its range. Try wider bounds, a smaller weight of the entropy or the width, or a smaller learning rate."
+)
+LOST = (
+    "only {value:.0%} of the content of inputs is left in their prototypes by step {step}: prototypes are alike "
+    "because they are empty. Try a blur in the first steps, a greater weight of the invertibility, narrower bounds, a "
+    "smaller learning rate, or another seed."
 )
 DIVERGED = (
     "the loss is {value} at step {step} (it was last seen finite at step {good}), and training has stopped. "
@@ -36,9 +41,17 @@ class Diverged(RuntimeError):
         self.step, self.checkpoint, self.history = step, checkpoint, history
 
 
+class Collapsed(RuntimeError):
+    """Prototypes have lost their images, and the alarm was asked to stop. `history` has what was logged."""
+
+    def __init__(self, message: str, history: Any = None) -> None:
+        super().__init__(message)
+        self.history = history
+
+
 @dataclass(frozen=True)
 class Alarm:
-    """When the distribution counts as collapsed. It is looked at whenever a row is logged.
+    """When training counts as collapsed. It is looked at whenever a row is logged.
 
     Attributes:
         entropy: the name of the entropy among the objective's scalars.
@@ -46,7 +59,10 @@ class Alarm:
         floor: an entropy that counts as nothing however it began; none if None.
         edge: the name of the share of sampled coordinates that lie at their bounds.
         pinned: the share that is too great.
+        content: the name of the share of inputs' content that is left in their prototypes.
+        empty: the share that is too small.
         rows: for how many rows in turn it must be so.
+        stop: whether training stops when prototypes are empty, with `Collapsed`.
     """
 
     entropy: str = "entropy"
@@ -54,11 +70,15 @@ class Alarm:
     floor: float | None = None
     edge: str = "edge"
     pinned: float = 0.9
+    content: str = "content"
+    empty: float = 0.5
     rows: int = 3
+    stop: bool = False
 
     def __post_init__(self) -> None:
         check_positive("drop", self.drop)
         check_positive("pinned", self.pinned)
+        check_positive("empty", self.empty)
         check_count("rows", self.rows)
 
 
@@ -73,7 +93,8 @@ class Watch:
     def look(self, step: int, values: Mapping[str, float]) -> list[str]:
         """The sentences that are due, each once in a run."""
         found = []
-        entropy, edge = (values.get(name, math.nan) for name in (self.alarm.entropy, self.alarm.edge))
+        names = (self.alarm.entropy, self.alarm.edge, self.alarm.content)
+        entropy, edge, content = (values.get(name, math.nan) for name in names)
         if self.start is None and math.isfinite(entropy):
             self.start = entropy
         start = math.nan if self.start is None else self.start
@@ -82,7 +103,14 @@ class Watch:
             found.append(FALLEN.format(value=entropy, step=step, start=start))
         if self._due("edge", edge >= self.alarm.pinned):
             found.append(PINNED.format(value=edge, step=step))
+        if self._due("content", content <= self.alarm.empty):
+            found.append(LOST.format(value=content, step=step))
         return found
+
+    @property
+    def lost(self) -> bool:
+        """Whether prototypes were found empty."""
+        return self.counts.get("content", 0) >= self.alarm.rows
 
     def _due(self, name: str, bad: bool) -> bool:
         count = self.counts.get(name, 0)

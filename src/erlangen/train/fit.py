@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ..objectives import Objective
 from ..utils.seeds import seeded
+from .alarm import Collapsed
 from .config import Config
 from .engine import Engine, launch
 from .history import History
@@ -59,6 +60,7 @@ def fit(
         What happened.
 
     Raises:
+        Collapsed: the alarm found prototypes empty, and was asked to stop.
         Diverged: the loss or a weight is not finite. The last good checkpoint is kept.
         FileExistsError: the folder holds a run already, and `resume` is False.
         OSError: the last checkpoint could not be written; the objective has its weights.
@@ -136,6 +138,8 @@ def _log(run: Run) -> None:
             LOG.warning("%s", message)
     run.row("train", {**means, **rates, "rate": rate})
     run.check(means["loss"])
+    if run.watch.lost and run.config.alarm.stop:
+        raise Collapsed(run.history.alarms[-1], run.history)
 
 
 @torch.no_grad()
