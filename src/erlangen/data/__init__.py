@@ -2,7 +2,7 @@
 
 from .batches import batches
 from .cifar import cifar10
-from .derived import long_tail, long_tail_counts, rotated
+from .derived import coloured, long_tail, long_tail_counts, rotated
 from .files import DataUnavailableError, cache_folder
 from .folder import FolderSet, Unreadable, UnreadableImagesError, image_folder
 from .glyphs import figures, glyphs
@@ -11,13 +11,15 @@ from .load import load, named_sets, rotmnist_lt
 from .mnist import fashion_mnist, mnist
 from .npz import npz
 from .pictures import LABELS, landmarks, picture, picture_mask, series
-from .sets import DataSet, PosedSet
+from .sets import DataSet, FactoredSet, PosedSet
+from .sprites import read_sprites, sprites
 from .tiny_imagenet import tiny_imagenet, tiny_imagenet50
 
 __all__ = [
     "LABELS",
     "DataSet",
     "DataUnavailableError",
+    "FactoredSet",
     "FolderSet",
     "PosedSet",
     "Unreadable",
@@ -25,6 +27,7 @@ __all__ = [
     "batches",
     "cache_folder",
     "cifar10",
+    "coloured",
     "fashion_mnist",
     "figures",
     "glyphs",
@@ -39,9 +42,11 @@ __all__ = [
     "npz",
     "picture",
     "picture_mask",
+    "read_sprites",
     "rotated",
     "rotmnist_lt",
     "series",
+    "sprites",
     "tiny_imagenet",
     "tiny_imagenet50",
 ]

@@ -12,7 +12,7 @@ from torch import Tensor
 from ..utils.seeds import generator
 from ..utils.shapes import check_tensor, check_true, describe
 
-__all__ = ["DataSet", "PosedSet"]
+__all__ = ["DataSet", "FactoredSet", "PosedSet"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -147,3 +147,35 @@ class PosedSet(DataSet):
         super().__post_init__()
         ok = isinstance(self.angle, Tensor) and self.angle.is_floating_point() and self.angle.shape == self.y.shape
         check_tensor("angle", self.angle, f"one angle for each of {len(self.x)} signals", ok)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FactoredSet(DataSet):
+    """A data set whose signals were made from known factors.
+
+    Args:
+        x: as in `DataSet`.
+        y: as in `DataSet`.
+        classes: as in `DataSet`.
+        name: as in `DataSet`.
+        factors: the true factors of each signal.
+        names: of the factors.
+
+    Shape:
+        factors: `(N, F)`.
+    """
+
+    factors: Tensor
+    names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        shape = (len(self.x), len(self.names))
+        ok = isinstance(self.factors, Tensor) and self.factors.is_floating_point() and self.factors.shape == shape
+        check_tensor("factors", self.factors, f"floating-point factors {shape}", ok)
+
+    def factor(self, name: str) -> Tensor:
+        """One factor of all signals, `(N,)`."""
+        if name not in self.names:
+            raise ValueError(f"name: received {name!r}; accepted is one of {', '.join(self.names)}")
+        return self.factors[:, self.names.index(name)]
