@@ -12,8 +12,10 @@ from .invariance import (
     shifted_total_variation,
     total_variation,
 )
+from .likelihood import iwlb
 from .measured import Bootstrap, Measured, measured
 from .orbit import Orbit, there_and_back
+from .orbits import orbit_spread, wasserstein
 from .orientation import (
     arc_masses,
     binned_total_variation,
@@ -51,10 +53,12 @@ __all__ = [
     "half_range",
     "integrated_gradients",
     "invariance_bound",
+    "iwlb",
     "jacobian_norm",
     "logit_invariance",
     "measured",
     "nll",
+    "orbit_spread",
     "pairwise_gap",
     "prediction_change",
     "rotation_angle",
@@ -65,4 +69,5 @@ __all__ = [
     "shifted_total_variation",
     "there_and_back",
     "total_variation",
+    "wasserstein",
 ]

@@ -5,12 +5,16 @@ from .averaged import Averaged, Prediction, average, logits_of
 from .group_tied import GroupTied
 from .normalise import Mirror, Normalise
 from .symmetry import Marginals, SymmetryModel
+from .vae import VAE, AugVAE, InvVAE
 from .voted import Voted
 
 __all__ = [
+    "VAE",
     "Anchored",
+    "AugVAE",
     "Averaged",
     "GroupTied",
+    "InvVAE",
     "Marginals",
     "Mirror",
     "Normalise",

@@ -2,6 +2,7 @@
 
 from .augerino import Augerino
 from .base import AveragedObjective, Objective
+from .elbo import Elbo
 from .equivariance import Equivariance
 from .fixed import HandMade, Plain
 from .instaaug import EntropyBand, InstaAug
@@ -16,6 +17,7 @@ __all__ = [
     "Augerino",
     "AveragedObjective",
     "Blur",
+    "Elbo",
     "EntropyBand",
     "Equivariance",
     "HandMade",
