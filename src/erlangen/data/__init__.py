@@ -4,7 +4,7 @@ from .batches import batches
 from .cifar import cifar10
 from .derived import coloured, long_tail, long_tail_counts, rotated
 from .files import DataUnavailableError, cache_folder
-from .folder import FolderSet, Unreadable, UnreadableImagesError, image_folder
+from .folder import FolderSet, Unreadable, UnreadableImagesError, image_folder, loose_images
 from .glyphs import figures, glyphs
 from .gtsrb import gtsrb10
 from .load import load, named_sets, rotmnist_lt
@@ -37,6 +37,7 @@ __all__ = [
     "load",
     "long_tail",
     "long_tail_counts",
+    "loose_images",
     "mnist",
     "named_sets",
     "npz",

@@ -4,12 +4,15 @@ from .config import RunConfig
 from .coordinates import build_transform, resolve_ranges
 from .runs import Run, load_run
 from .setting import Setting, prepare
+from .symmetry import Symmetries, SymmetryFinder
 from .training import fit_run, train_run
 
 __all__ = [
     "Run",
     "RunConfig",
     "Setting",
+    "Symmetries",
+    "SymmetryFinder",
     "build_transform",
     "fit_run",
     "load_run",
