@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Symmetries"]
 
 SMALL: dict[str, Any] = {
-    **{"steps": (250, 500), "batch_size": 64, "samples": 1},
+    **{"steps": (250, 900), "batch_size": 64, "samples": 1},
     **{"inference": (256, 128), "generative": (256, 128)},
 }
 MANY = 4000  # images that a small run looks at

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from ..data import DataSet
+from ..metrics import occupied_arcs
 from ..models import SymmetryModel
 from ..objectives import Blur, PrototypeInference, TransformLikelihood, TwoStages
 from ..report.run_figures import Coordinate
@@ -189,7 +190,7 @@ class SymmetryFinder:
         findings = SymmetryFindings(
             title="Symmetries",
             lead=f"{len(x):,} images of {'×'.join(map(str, x.shape[2:]))} pixels; no labels were used.",
-            words=_words(group.names, found, looked),
+            words=_words(group.names, found, looked, self._arcs(v)),
             coordinates=self._coordinates(),
             half_ranges=found,
             inputs=_bytes(as_signal(x[few], "bilinear")),
@@ -231,6 +232,22 @@ class SymmetryFinder:
         home = self._model().group.bounds.device
         parts = [work(part.to(home)).cpu() for part in _images(X).split(BATCH)]
         return torch.cat(parts, dim)
+
+    def _arcs(self, v: Tensor) -> dict[str, str]:
+        """For each coordinate on a circle, in how many arcs most images' transformations lie: a half turn may be one.
+
+        Shape:
+            v: `(S, N, d)`.
+        """
+        found = {}
+        for k, (name, (low, high)) in enumerate(zip(self._model().group.names, self._looked(), strict=True)):
+            if self._model().group.periodic[k]:
+                number, share = (
+                    each.double().median() for each in occupied_arcs(v[..., k] * 2 * math.pi / (high - low))
+                )
+                arcs = "one arc" if number == 1 else f"{number:.0f} arcs"
+                found[name] = f"{arcs}, {100 * share:.0f} % of the circle; the shortest range with nearly all of it is "
+        return found
 
     def _looked(self) -> list[tuple[float, float]]:
         return [self.ranges_[name] for name in self._model().group.names]
@@ -285,8 +302,8 @@ def _on_black(x: Tensor) -> bool:
     return bool(torch.cat(edges, -1).mean() < DARK)
 
 
-def _words(names: Sequence[str], found: np.ndarray, looked: np.ndarray) -> list[str]:
-    """A sentence for each coordinate."""
+def _words(names: Sequence[str], found: np.ndarray, looked: np.ndarray, arcs: Mapping[str, str]) -> list[str]:
+    """A sentence for each coordinate; `arcs` is what is said of those on circles."""
     words = []
     for k, (name, whole) in enumerate(zip(names, looked.tolist(), strict=True)):
         low, middle, high = np.quantile(found[:, k], (0.05, 0.5, 0.95)).tolist()
@@ -295,7 +312,7 @@ def _words(names: Sequence[str], found: np.ndarray, looked: np.ndarray) -> list[
             words.append(f"{name}: hardly occurs (±{middle * scale:.2g}{unit}, looked for ±{whole * scale:.3g}{unit}).")
         else:
             span = f"±{low * scale:.3g}{unit} to ±{high * scale:.3g}{unit} from image to image"
-            words.append(f"{name}: ±{middle * scale:.3g}{unit} ({span}).")
+            words.append(f"{name}: {arcs.get(name, '')}±{middle * scale:.3g}{unit} ({span}).")
     return words
 
 

@@ -3,6 +3,7 @@
 from .anchored import Anchored
 from .averaged import Averaged, Prediction, average, logits_of
 from .group_tied import GroupTied
+from .natural import FromPrototype, Natural
 from .normalise import Mirror, Normalise
 from .symmetry import Marginals, SymmetryModel
 from .vae import VAE, AugVAE, InvVAE
@@ -13,10 +14,12 @@ __all__ = [
     "Anchored",
     "AugVAE",
     "Averaged",
+    "FromPrototype",
     "GroupTied",
     "InvVAE",
     "Marginals",
     "Mirror",
+    "Natural",
     "Normalise",
     "Prediction",
     "SymmetryModel",

@@ -15,6 +15,7 @@ from ..transforms import Group
 from ..transforms.warp import as_signal
 from ..utils.shapes import check_count
 from .anchored import Anchored
+from .averaged import Averaged
 from .voted import Voted, check_unbounded
 
 __all__ = ["Marginals", "SymmetryModel"]
@@ -161,6 +162,21 @@ class SymmetryModel(nn.Module):
         back = self.group.inverse(self.element(x))
         v = self.conditional(self.group.act(back, x)).sample((check_count("n", n),), generator)
         return self.group.act(self.group.compose(self.group.element(v), back), x)
+
+    def averaged(self, model: nn.Module, **kwargs: Any) -> Averaged:
+        r"""A classifier averaged over natural variations of its inputs.
+
+        $$p(C \mid x) = \mathbb{E}_{\eta \sim p_\psi(\eta \mid \hat x)} f(C; \mathcal{T}_\eta \hat x)$$
+
+        Trained by `erlangen.objectives.HandMade` the variations are augmentation, and the classifier predicts alone.
+
+        Args:
+            model: the classifier.
+            **kwargs: of `Averaged`, such as `samples`. The model of symmetries is frozen.
+        """
+        from .natural import FromPrototype, Natural
+
+        return Averaged(model, FromPrototype(self), Natural(self), frozen=("conditional",), **kwargs)
 
     @torch.no_grad()
     def marginals(
