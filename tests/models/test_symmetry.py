@@ -117,3 +117,15 @@ def test_conditionals_must_be_over_the_group():
         SymmetryModel(group, Gaussian(2, 3), good)
     with pytest.raises(ValueError, match="bounded: received False for hue"):
         SymmetryModel.over(HSV(), (3, 8, 8), bounded=False)
+
+
+@pytest.mark.parametrize("name", ["affine", "series"])
+def test_a_density_may_see_means_of_pixels(name):
+    """What averages to the same has the same density."""
+    make, shape = GROUPS[name]
+    shape = (shape[0], *[8] * (len(shape) - 1))
+    model = trembling(SymmetryModel.over(make(), shape, pool=2, **SMALL))
+    x, v = torch.rand(2, *shape), torch.zeros(2, model.group.features)
+    swapped = x.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
+    torch.testing.assert_close(model.conditional(swapped).log_prob(v), model.conditional(x).log_prob(v))
+    assert (model.conditional(x.flip(-1)).log_prob(v) - model.conditional(x).log_prob(v)).abs().max() > 1e-6

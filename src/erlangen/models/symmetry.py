@@ -79,6 +79,7 @@ class SymmetryModel(nn.Module):
         anchored: bool = False,
         inference: Sequence[int] = (512, 256),
         generative: Sequence[int] = (256, 128),
+        pool: int = 1,
         dropout: float = 0.0,
         **flow: Any,
     ) -> Self:
@@ -92,6 +93,10 @@ class SymmetryModel(nn.Module):
             anchored: whether poses start from moments (see `Anchored`), without bounds.
             inference: the widths of the inference network; the paper's are (2048, 1024, 512, 256).
             generative: the widths of the density's encoder; the paper's are (1024, 512, 512).
+            pool: how many pixels along a side (samples, of a series) that encoder sees as one. Differs from the paper:
+                a prototype that was enlarged is smoother than one that was not, so that its own scale can be read off
+                it, and the density is that of one image instead of all that have its prototype. Means of a few pixels
+                hide most of it.
             dropout: in that encoder.
             **flow: changes to `SplineFlow`, such as `layers`, `width`, `bins`.
         """
@@ -106,9 +111,12 @@ class SymmetryModel(nn.Module):
             pose = Voted(group, see.features, encoder=see, copies=copies, bounded=bounded)
         if anchored:
             pose = Anchored(group, pose)  # pyright: ignore[reportArgumentType]
-        read = MLP(pixels, tuple(generative), dropout=dropout)
+        pooled = [max(1, n // check_count("pool", pool)) for n in shape[1:]]
+        read = MLP(shape[0] * math.prod(pooled), tuple(generative), dropout=dropout)
         settings: Any = {"spread": 0.3, "hidden": (128, 128), **bounds, **flow}
-        return cls(group, pose, SplineFlow.over(group, read.features, encoder=read, **settings))
+        means = nn.AdaptiveAvgPool2d if len(pooled) == 2 else nn.AdaptiveAvgPool1d
+        encoder = read if pool == 1 else nn.Sequential(means(pooled if len(pooled) == 2 else pooled[0]), read)
+        return cls(group, pose, SplineFlow.over(group, read.features, encoder=encoder, **settings))
 
     def signal(self, x: Tensor) -> Tensor:
         """Inputs in floating point; uint8 images become [0, 1]."""
