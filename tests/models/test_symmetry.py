@@ -129,3 +129,15 @@ def test_a_density_may_see_means_of_pixels(name):
     swapped = x.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
     torch.testing.assert_close(model.conditional(swapped).log_prob(v), model.conditional(x).log_prob(v))
     assert (model.conditional(x.flip(-1)).log_prob(v) - model.conditional(x).log_prob(v)).abs().max() > 1e-6
+
+
+def test_noise_is_for_training():
+    make, shape = GROUPS["affine"]
+    model = trembling(SymmetryModel.over(make(), shape, noise=0.5, **SMALL))
+    x, v = torch.rand(2, *shape), torch.zeros(2, model.group.features)
+    one, two = (model.train().conditional(x).log_prob(v) for _ in range(2))
+    assert not torch.equal(one, two)
+    one, two = (model.eval().conditional(x).log_prob(v) for _ in range(2))
+    assert torch.equal(one, two)
+    with pytest.raises(ValueError, match="noise: received -1"):
+        SymmetryModel.over(make(), shape, noise=-1, **SMALL)

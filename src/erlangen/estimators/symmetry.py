@@ -213,7 +213,14 @@ class SymmetryFinder:
         turns = any(group.periodic) and self.copies is not None
         plain = isinstance(group, Affine) and group.factored and {"tx", "ty"} <= set(group.names)
         anchored = (plain and _on_black(x)) if self.anchored is None else self.anchored
-        widths: Any = {"inference": self.inference, "generative": self.generative, "layers": 4, "width": 64, "pool": 2}
+        widths: Any = {
+            "inference": self.inference,
+            "generative": self.generative,
+            "layers": 4,
+            "width": 64,
+            "pool": 2,
+            "noise": 0.1,
+        }
         copies = self.copies if turns else None
         return SymmetryModel.over(group, x.shape[1:], copies=copies, anchored=anchored, **widths)
 

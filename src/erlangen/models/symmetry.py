@@ -33,6 +33,24 @@ class Marginals(NamedTuple):
     density: Tensor
 
 
+class Noisy(nn.Module):
+    """Adds normal noise in training, so that nothing is learned from differences that are smaller.
+
+    Args:
+        scale: its standard deviation.
+    """
+
+    def __init__(self, scale: float) -> None:
+        super().__init__()
+        if not 0 <= scale < math.inf:
+            raise ValueError(f"noise: received {scale!r}; accepted is a finite number >= 0")
+        self.scale = scale
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Inputs with noise, or as they are in evaluation."""
+        return x + self.scale * torch.randn_like(x) if self.training and self.scale else x
+
+
 class SymmetryModel(nn.Module):
     r"""The symmetry-aware generative model (SGM equations 1 to 3), without a model of prototypes.
 
@@ -80,6 +98,7 @@ class SymmetryModel(nn.Module):
         inference: Sequence[int] = (512, 256),
         generative: Sequence[int] = (256, 128),
         pool: int = 1,
+        noise: float = 0.0,
         dropout: float = 0.0,
         **flow: Any,
     ) -> Self:
@@ -95,8 +114,9 @@ class SymmetryModel(nn.Module):
             generative: the widths of the density's encoder; the paper's are (1024, 512, 512).
             pool: how many pixels along a side (samples, of a series) that encoder sees as one. Differs from the paper:
                 a prototype that was enlarged is smoother than one that was not, so that its own scale can be read off
-                it, and the density is that of one image instead of all that have its prototype. Means of a few pixels
-                hide most of it.
+                it, and the density becomes that of one image instead of all that have its prototype. Means of a few
+                pixels, with noise, hide most of it.
+            noise: the standard deviation of noise that is added to these means in training.
             dropout: in that encoder.
             **flow: changes to `SplineFlow`, such as `layers`, `width`, `bins`.
         """
@@ -114,8 +134,8 @@ class SymmetryModel(nn.Module):
         pooled = [max(1, n // check_count("pool", pool)) for n in shape[1:]]
         read = MLP(shape[0] * math.prod(pooled), tuple(generative), dropout=dropout)
         settings: Any = {"spread": 0.3, "hidden": (128, 128), **bounds, **flow}
-        means = nn.AdaptiveAvgPool2d if len(pooled) == 2 else nn.AdaptiveAvgPool1d
-        encoder = read if pool == 1 else nn.Sequential(means(pooled if len(pooled) == 2 else pooled[0]), read)
+        means = nn.AdaptiveAvgPool2d(pooled) if len(pooled) == 2 else nn.AdaptiveAvgPool1d(pooled[0])
+        encoder = nn.Sequential(means if pool > 1 else nn.Identity(), Noisy(noise), read)
         return cls(group, pose, SplineFlow.over(group, read.features, encoder=encoder, **settings))
 
     def signal(self, x: Tensor) -> Tensor:

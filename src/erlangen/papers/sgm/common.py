@@ -11,13 +11,14 @@ import math
 import time
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ...data import DataSet, coloured, mnist, rotated, sprites
+from ...distributions import Conditional, Gaussian, SplineFlow
 from ...metrics import orbit_spread
 from ...models import SymmetryModel
 from ...objectives import Blur, PrototypeInference, TransformLikelihood, TwoStages
@@ -60,6 +61,7 @@ class Training:
         anchored: whether poses start from moments.
         reach: for a partly invariant model, how far random rotations go, in degrees.
         consistency: the weight of the published code's extra loss.
+        density: a "spline" flow, a "gaussian", or a flow that is "blind" to prototypes.
     """
 
     data: str = "mnist"
@@ -79,11 +81,13 @@ class Training:
     levels: int = 0
     invertibility: float = 0.1
     consistency: float = 0.0
+    density: Literal["spline", "gaussian", "blind"] = "spline"
     inference: tuple[int, ...] = (1024, 512, 256)
     generative: tuple[int, ...] = (1024, 512, 256)
     layers: int = 6
     width: int = 256
     pool: int = 2
+    noise: float = 0.1
     dropout: float = 0.1
     lr: tuple[float, float] = (1e-3, 1e-3)
     seed: int = 0
@@ -102,6 +106,7 @@ SPRITES = Training(
     symmetric=False,
     invertibility=0.0,
     pool=4,
+    noise=0.2,
 )
 COLOURS = Training(data="colour", added=0.0, names=COLOUR, anchored=False, invertibility=0.0, steps=(8000, 12_000))
 TINY: Any = {
@@ -167,15 +172,33 @@ def build(config: Training) -> TwoStages:
             inference=config.inference,
             generative=config.generative,
             pool=config.pool,
+            noise=config.noise,
             dropout=config.dropout,
             layers=config.layers,
             width=config.width,
         )
+        if config.density != "spline":
+            model.conditional = _other_density(model, config)
     own: Any = {"ranges": ranges_of(config), "samples": config.samples}
     blur = Blur(3.0, max(1, config.steps[0] // 100))
     kinds: Any = {"symmetric": config.symmetric, "levels": config.levels, "invertibility": config.invertibility}
     first = PrototypeInference(model, blur=blur, **kinds, **own)
     return TwoStages(first, TransformLikelihood(model, consistency=config.consistency, **own), config.steps[0])
+
+
+class Blind(nn.Module):
+    """Features that say nothing of an image."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Ones, `(B, 1)`."""
+        return x.new_ones(len(x), 1)
+
+
+def _other_density(model: SymmetryModel, config: Training) -> Conditional:
+    if config.density == "blind":
+        return SplineFlow.over(model.group, 1, encoder=Blind(), bounds=None, layers=config.layers)
+    inner = model.conditional
+    return Gaussian.over(model.group, inner.context, encoder=inner.encoder, bounds=None)
 
 
 def trained(config: Training, device: str = "cpu") -> tuple[SymmetryModel, dict[str, Tensor]]:
