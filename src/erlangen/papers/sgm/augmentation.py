@@ -1,11 +1,11 @@
 """Ours: natural variations as augmentation for classifiers, the question with which the paper closes.
 
 "It would be interesting to see it applied to data augmentation in the discriminative settings and compared with
-existing methods": LeNet on MNIST with 100, 1,000 and 10,000 labels, trained as it is, with hand-made affine augmentation, with
-Augerino, InstaAug and the flow of Learning to Transform, and with natural variations of a symmetry model, as
-augmentation (sgm) and also averaged over in prediction (sgm-averaged). The symmetry model has seen the 50,000 training
-images without labels, which the others have not; sgm-own has seen the labelled ones alone. All have the coordinates and
-ranges of figure 8, as many steps and views, and the weights that are their defaults: nothing was tuned.
+existing methods": LeNet on MNIST with 100, 1,000 and 10,000 labels, trained as it is, with hand-made affine
+augmentation, with Augerino, InstaAug and the flow of Learning to Transform, and with natural variations of a symmetry
+model, as augmentation (sgm) and also averaged over in prediction (sgm-averaged). The symmetry model has seen the 50,000
+training images without labels, which the others have not; sgm-own has seen the labelled ones alone. All have the
+coordinates and ranges of figure 8, as many steps and views, and the weights that are their defaults: nothing was tuned.
 
 Measured: accuracy on the test set in percent.
 

@@ -48,7 +48,7 @@ class Config:
 FULL = Config()
 SMALL = Training(data="drawn", **{**TINY, "anchored": True})
 SMOKE = Config(
-    VaeTraining(symmetry=SMALL, latent=2, filters=(2, 2), hidden=4, steps=2, batch=8), (0, 180), (64, 32), 4, 3
+    VaeTraining(symmetry=SMALL, latent=2, filters=(2, 2), hidden=4, steps=2, batch=8), (180,), (64, 32), 4, 3
 )
 AT = {"rotation": 180, "train_size": 50_000}
 PAPER = (
