@@ -12,7 +12,9 @@ from erlangen import cli
 from erlangen.cli.symmetries import Symmetries
 from erlangen.data import glyphs, loose_images
 from erlangen.estimators import SymmetryFinder
+from erlangen.estimators.symmetry import recentred
 from erlangen.models import Anchored, Voted
+from erlangen.transforms import Affine
 
 TINY = {"steps": (2, 2), "batch_size": 8, "samples": 1, "inference": (8,), "generative": (8,), "progress": False}
 
@@ -85,6 +87,26 @@ def test_a_range_is_half_of_what_holds_most(finder, monkeypatch):
     assert not rows["tx"]["occurs"]
     assert "tx: hardly occurs" in str(found)
     assert "angle: one arc, 33 % of the circle; the shortest range with nearly all of it is ±5" in str(found)
+
+
+def test_turning_around_another_point_is_no_translation():
+    """Points of images that were turned about the middle, as seen from prototypes that lie elsewhere."""
+    group = Affine("tx", "ty", "angle", "scale", factored=True)
+    v = torch.zeros(400, 3, 4)
+    v[..., 2] = (2 * torch.rand(400, 3) - 1) * 2
+    v[..., 3] = 0.2 * torch.randn(400, 3)
+    shift = group.element(torch.tensor([[[0.1, -0.2, 0.0, 0.0]]]))
+    seen = group.element_log(group.compose(group.element(v), shift))
+    assert seen[..., :2].std() > 0.1
+    left = recentred(seen, group.names)
+    assert left[..., :2].abs().max() < 0.01
+    assert torch.equal(left[..., 2:], seen[..., 2:])
+    true = seen.clone()
+    true[..., 0] += torch.rand(400, 3)  # what is translated for its own sake stays
+    assert recentred(true, group.names)[..., 0].std() == pytest.approx(0.29, abs=0.03)
+    still = torch.zeros(50, 2, 4)
+    still[..., 0] = torch.rand(50, 2)
+    torch.testing.assert_close(recentred(still, group.names), still)
 
 
 def test_poses_start_from_moments_where_the_ground_is_black():

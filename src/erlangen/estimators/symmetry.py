@@ -27,7 +27,7 @@ from ..utils.shapes import check_count, check_tensor
 from .coordinates import AFFINE, COLOUR, Wanted, resolve_ranges
 from .reporting import half_ranges
 
-__all__ = ["Symmetries", "SymmetryFinder"]
+__all__ = ["Symmetries", "SymmetryFinder", "recentred"]
 
 DARK = 0.05  # the mean level of the border below which images count as standing on black
 LITTLE = 0.05  # of the range that was looked for: less does not occur
@@ -184,6 +184,7 @@ class SymmetryFinder:
         x, group = _images(X)[:images], self._model().group
         chance = generator(self.seed, group.bounds.device)
         v = self._each(x, lambda part: self._model().density(part).sample((samples,), chance), dim=1)
+        v = recentred(v, group.names)
         found = half_ranges(v, group.bounds.cpu(), group.periodic).double().numpy()
         few = torch.linspace(0, len(x) - 1, min(shown, len(x))).long()
         looked = np.array([(b - a) / 2 for a, b in self._looked()])
@@ -273,6 +274,31 @@ class SymmetryFinder:
             "content left in prototypes": f"{content[-1]:.0%}" if content else "unknown",
             "seed": str(self.seed),
         }
+
+
+def recentred(v: Tensor, names: Sequence[str]) -> Tensor:
+    r"""Coordinates as seen from prototypes that lie elsewhere, so that turning explains what it can of translations.
+
+    Where its prototype lies is arbitrary. Images that were turned around a point other than the prototype's centre have
+    translations that turn with the angle, $w = c\, e^{s + i\theta} + w_0$; the shift c of each prototype is found by
+    least squares, and its part is taken out. What is left are translations of the prototype that is shifted by c.
+
+    Shape:
+        v: samples for each image, `(S, N, d)`; result: the same.
+    """
+    if not {"tx", "ty", "angle"} <= set(names):
+        return v
+    column = {name: v[..., k].double() for k, name in enumerate(names)}
+    scales = [column[name] for name in ("scale", "sx", "sy") if name in column]
+    size = torch.stack(scales).mean(0).exp() if scales else torch.ones_like(column["angle"])
+    turn = torch.polar(size, column["angle"])  # y points down, so up is imaginary
+    w = torch.complex(column["tx"], -column["ty"])
+    u, away = turn - turn.mean(0), w - w.mean(0)
+    c = (u.conj() * away).sum(0) / (u.abs().square().sum(0) + 0.01 * len(v))  # none where nothing turns
+    left = w - c * turn
+    out = v.clone()
+    out[..., names.index("tx")], out[..., names.index("ty")] = left.real.to(v.dtype), -left.imag.to(v.dtype)
+    return out
 
 
 def _images(X: DataSet | Tensor | np.ndarray) -> Tensor:

@@ -121,5 +121,8 @@ def _distributions(found: SymmetryFindings) -> Section:
     for k, (image, v) in enumerate(zip(found.prototypes, found.v, strict=True)):
         example = Example(image, "", "", 1.0, v)
         figures.append(Image(distribution_figure(example, found.coordinates), f"image {k + 1}", width=760))
-    text = "For each image its prototype, and how it is transformed in the set."
+    text = (
+        "For each image its prototype, and how it is transformed in the set. Where a prototype lies is arbitrary: "
+        "translations are as seen from where turning explains most of them."
+    )
     return Section("Distributions", text, rows=[("", figures)], per_line=1)
