@@ -9,6 +9,7 @@ from torch import nn
 from erlangen.distributions import Gaussian
 from erlangen.models import Anchored, SymmetryModel, Voted
 from erlangen.models.anchored import moments
+from erlangen.testing import check_conditional
 from erlangen.transforms import HSV, Affine
 
 from .poses import blobs
@@ -91,3 +92,12 @@ def test_what_has_no_moments_is_refused():
         Anchored(group, Gaussian.over(group, 3))
     with pytest.raises(ValueError, match="radius: received"):
         Anchored(group, inner, radius=0)
+
+
+def test_conforms():
+    def build():
+        group = Affine("tx", "ty", "angle", factored=True)
+        encoder = nn.Sequential(nn.AvgPool2d(8), nn.Flatten(), nn.Linear(4, 6), nn.Tanh())
+        return Anchored(group, Voted(group, 6, encoder=encoder, copies=3, bounded=False))
+
+    check_conditional(build(), lambda n: torch.rand(n, 1, 16, 16, dtype=torch.float64), build=build)

@@ -8,6 +8,7 @@ from torch import nn
 
 from erlangen.models import Voted
 from erlangen.models.voted import direction
+from erlangen.testing import check_conditional
 from erlangen.transforms import HSV, Affine, Crop, Product, Rotations
 
 FIVE = ("tx", "ty", "angle", "sx", "sy")
@@ -108,3 +109,12 @@ def test_every_parameter_has_a_gradient():
 def test_what_cannot_be_voted_on_is_refused(transform, kwargs, words):
     with pytest.raises(ValueError, match=words):
         Voted(transform, 6, encoder=nn.Flatten(), **kwargs)
+
+
+@pytest.mark.parametrize("bounded", [True, False])
+def test_conforms(bounded):
+    def build():
+        encoder = nn.Sequential(nn.Flatten(), nn.Linear(3 * 64, 6), nn.Tanh())
+        return Voted(Affine("angle", "scale"), 6, encoder=encoder, copies=3, bounded=bounded)
+
+    check_conditional(build(), lambda n: torch.rand(n, 3, 8, 8, dtype=torch.float64), build=build)

@@ -134,7 +134,7 @@ class SymmetryModel(nn.Module):
         pooled = [max(1, n // check_count("pool", pool)) for n in shape[1:]]
         read = MLP(shape[0] * math.prod(pooled), tuple(generative), dropout=dropout)
         settings: Any = {"spread": 0.3, "hidden": (128, 128), **bounds, **flow}
-        means = nn.AdaptiveAvgPool2d(pooled) if len(pooled) == 2 else nn.AdaptiveAvgPool1d(pooled[0])
+        means = nn.AdaptiveAvgPool2d((pooled[0], pooled[1])) if len(pooled) == 2 else nn.AdaptiveAvgPool1d(pooled[0])
         encoder = nn.Sequential(means if pool > 1 else nn.Identity(), Noisy(noise), read)
         return cls(group, pose, SplineFlow.over(group, read.features, encoder=encoder, **settings))
 

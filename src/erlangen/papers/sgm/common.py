@@ -61,6 +61,7 @@ class Training:
         anchored: whether poses start from moments.
         reach: for a partly invariant model, how far random rotations go, in degrees.
         consistency: the weight of the published code's extra loss.
+        graph: whether steps on CUDA are recorded as graphs, see `erlangen.train.Config`.
         density: a "spline" flow, a "gaussian", or a flow that is "blind" to prototypes.
     """
 
@@ -90,6 +91,7 @@ class Training:
     noise: float = 0.1
     dropout: float = 0.1
     lr: tuple[float, float] = (1e-3, 1e-3)
+    graph: bool = False
     seed: int = 0
 
     @property
@@ -215,9 +217,9 @@ def _train(objective: TwoStages, config: Training, device: str) -> dict[str, Ten
         "inference": Optimiser("adamw", config.lr[0], weight_decay=1e-4, clip=3.0, schedule=_warm(first, 1e-2)),
         "density": Optimiser("adamw", config.lr[1], weight_decay=1e-4, clip=2.0, schedule=_warm(second, 0.03)),
     }
-    how = Config(
-        steps=first + second, groups=groups, seed=config.seed, accelerator=torch.device(device).type, log_every=100
-    )
+    kind = torch.device(device).type
+    places: Any = {"accelerator": kind, "graph": config.graph and kind == "cuda", "seed": config.seed}
+    how = Config(steps=first + second, groups=groups, log_every=100, **places)
     loader = TensorLoader(data_set(config, "train").x, batch_size=config.batch, seed=config.seed, drop_last=True)
     start = time.monotonic()
     history = fit_symmetry(objective, loader, how)
