@@ -76,6 +76,13 @@ def test_an_augmented_vae_sees_variations_in_training_only():
     assert not any(p.requires_grad for p in model.symmetry.parameters())
 
 
+@pytest.mark.parametrize("kind", [AugVAE, InvVAE])
+def test_the_symmetries_are_not_in_training(kind):
+    model = kind(small(), centred()).train()
+    assert model.vae.training
+    assert not model.symmetry.training
+
+
 def test_an_invariant_vae_is_invariant():
     model, x = InvVAE(small(), centred()).eval(), blobs()
     view = torch.roll(x, (2, 3), (-2, -1))

@@ -107,6 +107,12 @@ class AugVAE(nn.Module):
         super().__init__()
         self.vae, self.symmetry = vae, symmetry.requires_grad_(False)
 
+    def train(self, mode: bool = True) -> AugVAE:
+        """Switches to training mode, but for the model of symmetries."""
+        super().train(mode)
+        self.symmetry.eval()
+        return self
+
     def elbo(self, x: Tensor) -> Tensor:
         """That of the VAE, in training of a variation of each image, `(B,)`."""
         if self.training:
