@@ -14,6 +14,7 @@ from erlangen.data import glyphs, loose_images
 from erlangen.estimators import SymmetryFinder
 from erlangen.estimators.symmetry import recentred
 from erlangen.models import Anchored, Voted
+from erlangen.train import Collapsed
 from erlangen.transforms import Affine
 
 TINY = {"steps": (2, 2), "batch_size": 8, "samples": 1, "inference": (8,), "generative": (8,), "progress": False}
@@ -178,3 +179,13 @@ def test_the_command_refuses_in_a_sentence(tmp_path, capsys):
     assert "Traceback" not in capsys.readouterr().err
     assert cli.main(["symmetries", "glyphs", "--transform", "crop", "--small", "--output", str(tmp_path / "out")]) == 2
     assert "transform: received 'crop'" in capsys.readouterr().err
+
+
+def test_prototypes_that_stay_empty_are_said_in_a_sentence(tmp_path, capsys, monkeypatch):
+    def collapse(self, X):
+        raise Collapsed("only 3% of the content is left. Try a blur.")
+
+    monkeypatch.setattr(SymmetryFinder, "fit", collapse)
+    folder_of(tmp_path / "mine", n=2)
+    assert cli.main(["symmetries", str(tmp_path / "mine"), "--output", str(tmp_path / "out")]) == 2
+    assert capsys.readouterr().err == "erlangen: only 3% of the content is left. Try a blur.\n"

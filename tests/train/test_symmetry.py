@@ -23,6 +23,8 @@ from erlangen.train import (
 from erlangen.train.alarm import Watch
 from erlangen.transforms import Affine
 
+from ..models.poses import blobs, centred
+
 QUIET = {"progress": False, "accelerator": "cpu", "log_every": 2}
 
 
@@ -142,3 +144,20 @@ def test_the_share_of_content_is_watched():
     assert [len(messages) for messages in said] == [0, 0, 1, 0]
     assert said[2][0].startswith("only 40% of the content")
     assert watch.lost
+
+
+def test_the_law_of_shifts_is_found():
+    """One shape, shifted along x uniformly within ±0.25 and never along y."""
+    model = centred(scale=1e-9)
+    shape = blobs(1)
+    v = torch.stack((torch.rand(256) * 0.5 - 0.25, torch.zeros(256)), -1)
+    x = model.group(shape.expand(256, -1, -1, -1), v)
+    objective = TransformLikelihood(model, ranges={"tx": 0.1, "ty": 0.1}, samples=1)
+    how = Optimiser("adam", 2e-2, clip=2.0, schedule=Cosine(0.05))
+    fit(objective, TensorLoader(x, batch_size=64), Config(steps=120, optimiser=how, **QUIET))
+    with torch.no_grad():
+        moved = model.density(shape).sample((2000,))[:, 0]
+    centre = model.pose(shape).median[0]
+    assert (moved.mean(0) - centre).abs().max() < 0.03
+    assert moved[:, 0].std().item() == pytest.approx(0.5 / 12**0.5, rel=0.15)
+    assert moved[:, 1].std() < 0.02

@@ -63,6 +63,8 @@ class Symmetries:
         except ValueError as error:
             raise Refusal(f"{error}.") from error
         except (MemoryError, RuntimeError) as error:
+            if type(error).__name__ in ("Collapsed", "Diverged"):  # of the training, which says what to try
+                raise Refusal(str(error)) from error
             if not is_memory(error):
                 raise
             raise Refusal("out of memory; try a smaller --batch-size or --size.") from error
