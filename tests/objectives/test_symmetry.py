@@ -41,15 +41,6 @@ def test_the_loss_is_equation_24_by_hand():
     torch.testing.assert_close(loss, (group.act(whole, x) - x).square().mean())
 
 
-def test_coarser_resolutions_are_added():
-    model, x = centred(wrong=1.0), blobs()
-    losses = []
-    for levels in (0, 1):
-        torch.manual_seed(1)
-        losses.append(PrototypeInference(model, ranges=NEAR, levels=levels)((x,))["equivariance"])
-    assert losses[0] < losses[1] < 2 * losses[0]  # half the resolution has a smaller error, but some
-
-
 def test_content_that_leaves_the_frame_is_missed():
     x = blobs()
     kept = PrototypeInference(centred(), ranges={"tx": 1e-6, "ty": 1e-6})((x,))
@@ -173,8 +164,6 @@ def test_what_is_wrong_is_refused():
         PrototypeInference(torch.nn.Linear(2, 2))
     with pytest.raises(ValueError, match="invertibility: received -1"):
         PrototypeInference(model, invertibility=-1)
-    with pytest.raises(ValueError, match="levels: received -1"):
-        PrototypeInference(model, levels=-1)
     with pytest.raises(ValueError, match="received a range for"):
         PrototypeInference(model, ranges={"angle": 1.0})
     with pytest.raises(ValueError, match="consistency: received"):

@@ -82,9 +82,6 @@ class PrototypeInference(Counted):
             bounds of the group.
         symmetric: equation 24 (True) or 6 (False: better where transformations lose much, as small sprites do).
         samples: random transformations for each input.
-        levels: how many coarser resolutions are compared beside the original, each half of the one before. Differs from
-            the paper, which has none: thin strokes that miss each other say nothing of how far apart they are, and
-            short trainings need to be told.
         invertibility: the weight of equation 7; 0.1 for MNIST.
         blur: what inputs go through in the first steps; nothing if None.
     """
@@ -96,7 +93,6 @@ class PrototypeInference(Counted):
         ranges: Bounds | None = None,
         symmetric: bool = True,
         samples: int = 5,
-        levels: int = 0,
         invertibility: float = 0.1,
         blur: Blur | None = None,
     ) -> None:
@@ -104,9 +100,7 @@ class PrototypeInference(Counted):
         _check_model(model)
         if not 0 <= invertibility < math.inf:
             raise ValueError(f"invertibility: received {invertibility!r}; accepted is a finite weight >= 0")
-        if not isinstance(levels, int) or levels < 0:
-            raise ValueError(f"levels: received {levels!r}; accepted is a number of halvings >= 0")
-        self.model, self.symmetric, self.invertibility, self.levels = model, symmetric, invertibility, levels
+        self.model, self.symmetric, self.invertibility = model, symmetric, invertibility
         self.samples, self.blur = check_count("samples", samples), blur
         self.chance = Chance(model.group, ranges)
 
@@ -127,7 +121,7 @@ class PrototypeInference(Counted):
         else:
             second = group.element(self.model.pose(x).rsample())
         whole = group.compose(second, group.compose(group.inverse(first), moved))
-        equivariance = self._distance(group.act(whole, x) - x)
+        equivariance = (group.act(whole, x) - x).square().mean()
         lost, content = self._lost(seen, first[0])
         loss = equivariance + self.invertibility * lost
         return {"loss": loss, "equivariance": equivariance, "lost": lost, "content": content}
@@ -158,14 +152,6 @@ class PrototypeInference(Counted):
         views = self.model.group.act(moved, x)
         pose = self.model.pose(views.flatten(0, 1)).rsample()
         return views[0], self.model.group.element(pose.unflatten(0, views.shape[:2]))
-
-    def _distance(self, error: Tensor) -> Tensor:
-        """The mean square, of the error as it is and at half the resolution, again and again."""
-        total, error = error.square().mean(), error.flatten(0, 1)
-        for _ in range(self.levels):
-            error = (F.avg_pool2d if error.ndim == 4 else F.avg_pool1d)(error, 2)
-            total = total + error.square().mean()
-        return total
 
     def _lost(self, x: Tensor, pose: Tensor) -> tuple[Tensor, Tensor]:
         """What the way to the prototype and back loses, and the share of the content that is left."""

@@ -9,7 +9,8 @@ coordinates and ranges of figure 8, as many steps and views, and the weights tha
 
 Measured: accuracy on the test set in percent.
 
-Time: on a GPU a minute for each of eight methods and three sizes, after figure 8, which trains the model.
+Time: not measured yet; by its arithmetic a minute on a GPU for each of eight methods and three sizes, after figure 8,
+which trains the model.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ Measured on test images, whose angles are known: the share of samples that turn 
 (`invalid`, in percent; 8s count modulo 180°); half the shortest range with 98 % of the samples (`half_range`, in
 degrees; 30 is right, or for 8s with both modes 120); and minus the log-density of the true pose (`nll`).
 
-Time: on a GPU a minute for each of seven models.
+Time: not measured yet; by its arithmetic a minute on a GPU for each of seven models.
 """
 
 from __future__ import annotations

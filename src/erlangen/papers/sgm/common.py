@@ -79,7 +79,6 @@ class Training:
     steps: tuple[int, int] = (12_000, 12_000)
     batch: int = 512
     samples: int = 2
-    levels: int = 0
     invertibility: float = 0.1
     consistency: float = 0.0
     density: Literal["spline", "gaussian", "blind"] = "spline"
@@ -183,7 +182,7 @@ def build(config: Training) -> TwoStages:
             model.conditional = _other_density(model, config)
     own: Any = {"ranges": ranges_of(config), "samples": config.samples}
     blur = Blur(3.0, max(1, config.steps[0] // 100))
-    kinds: Any = {"symmetric": config.symmetric, "levels": config.levels, "invertibility": config.invertibility}
+    kinds: Any = {"symmetric": config.symmetric, "invertibility": config.invertibility}
     first = PrototypeInference(model, blur=blur, **kinds, **own)
     return TwoStages(first, TransformLikelihood(model, consistency=config.consistency, **own), config.steps[0])
 

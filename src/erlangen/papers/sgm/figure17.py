@@ -8,7 +8,7 @@ Measured for each shape and factor: the 1-Wasserstein distance between resampled
 factor's range (scale 0.5, x and y 1, orientation one period of the shape's own symmetry). For the heart also the share
 at either of its two heights.
 
-Time: after figure 8, which trains the model, a minute on a GPU.
+Time: after figure 8, which trains the model, a minute on a GPU (not measured yet).
 """
 
 from __future__ import annotations

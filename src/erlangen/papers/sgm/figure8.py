@@ -9,7 +9,7 @@ Measured over orbits of 100 test images under the random transformations of trai
 two prototypes of an orbit (each made by one warp) as a share of that between the inputs, in percent; the share of the
 content that is left in prototypes; the seconds and steps per second of both stages.
 
-Time: on a GPU 3 to 6 minutes for each of seven models; hours on a CPU.
+Time: not measured yet; by its arithmetic 3 to 6 minutes on a GPU for each of seven models, hours on a CPU.
 """
 
 from __future__ import annotations
