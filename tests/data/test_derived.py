@@ -1,9 +1,10 @@
+import colorsys
 import math
 
 import pytest
 import torch
 
-from erlangen.data import DataSet, long_tail, long_tail_counts, rotated
+from erlangen.data import DataSet, coloured, long_tail, long_tail_counts, rotated
 
 TAIL = [5000, 3871, 2997, 2320, 1796, 1391, 1077, 834, 645, 500]
 
@@ -89,3 +90,29 @@ def test_bad_arguments_are_refused():
         rotated(series, 1.0, seed=0)
     with pytest.raises(ValueError, match="spread: received 180"):
         rotated(picture_set(), 180, seed=0)
+
+
+def test_colours_are_those_that_are_said():
+    grey = DataSet(torch.randint(1, 256, (50, 1, 4, 4), dtype=torch.uint8), torch.zeros(50).long(), ("a",), "grey")
+    data = coloured(grey, seed=3)
+    assert data.x.shape == (50, 3, 4, 4)
+    assert data.name == "grey-coloured"
+    hue, saturation = data.factors.unbind(-1)
+    assert ((hue >= 0) & (hue <= 0.6 * math.pi)).all()
+    assert ((saturation >= 0.6) & (saturation <= 0.9)).all()
+    for i in range(5):
+        pixel = data.x[i].flatten(1)[:, grey.x[i].flatten().argmax()].double() / 255
+        h, s, _ = colorsys.rgb_to_hsv(*pixel.tolist())
+        assert abs(h * 2 * math.pi - hue[i]) < 0.05
+        assert abs(s - saturation[i]) < 0.02
+    torch.testing.assert_close(data.x.amax(1), grey.x[:, 0])  # the value stays
+    assert torch.equal(coloured(grey, seed=3).x, data.x)
+
+
+def test_only_grey_images_are_coloured():
+    colour = DataSet(torch.zeros(2, 3, 4, 4), torch.zeros(2).long(), ("a",), "colour")
+    with pytest.raises(ValueError, match="accepted are grey images"):
+        coloured(colour, seed=0)
+    grey = DataSet(torch.zeros(2, 1, 4, 4), torch.zeros(2).long(), ("a",), "grey")
+    with pytest.raises(ValueError, match="saturation: received"):
+        coloured(grey, saturation=(0.5, 1.2), seed=0)

@@ -10,6 +10,7 @@ from erlangen.metrics import (
     circle_histogram,
     distance_to_rotation,
     half_range,
+    occupied_arcs,
     pairwise_gap,
     share_within,
 )
@@ -99,3 +100,12 @@ def test_the_gap_of_pairs_goes_the_short_way():
 def test_what_cannot_be_measured_is_refused(call):
     with pytest.raises(ValueError, match="accepted"):
         call()
+
+
+def test_arcs_are_counted_around_the_circle():
+    one = torch.rand(4000) + 3  # across the seam
+    two = torch.cat((one[:2000], one[2000:] + math.pi))
+    whole = torch.rand(4000) * 2 * math.pi
+    number, share = occupied_arcs(torch.stack((one, two, whole), -1))
+    assert number.tolist() == [1, 2, 1]
+    assert (share - torch.tensor([1 / (2 * math.pi), 1 / math.pi, 1.0])).abs().max() < 2 / 36

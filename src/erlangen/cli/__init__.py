@@ -18,6 +18,7 @@ from .check import Alarm, Check
 from .fit import Fit, Refusal, Switch
 from .progress import progress
 from .reproduce import Reproduce
+from .symmetries import Symmetries
 
 __all__ = ["main"]
 
@@ -99,6 +100,7 @@ Command: TypeAlias = (
     Annotated[Fit, tyro.conf.subcommand("fit")]
     | Annotated[Audit, tyro.conf.subcommand("audit")]
     | Annotated[Check, tyro.conf.subcommand("check")]
+    | Annotated[Symmetries, tyro.conf.subcommand("symmetries")]
     | Annotated[Demo, tyro.conf.subcommand("demo")]
     | Annotated[Gallery, tyro.conf.subcommand("gallery")]
     | Annotated[Figures, tyro.conf.subcommand("figures")]

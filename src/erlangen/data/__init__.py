@@ -3,9 +3,9 @@
 from .batches import batches
 from .bumps import warped_bumps
 from .cifar import cifar10
-from .derived import long_tail, long_tail_counts, rotated
+from .derived import coloured, long_tail, long_tail_counts, rotated
 from .files import DataUnavailableError, cache_folder
-from .folder import FolderSet, Unreadable, UnreadableImagesError, image_folder
+from .folder import FolderSet, Unreadable, UnreadableImagesError, image_folder, loose_images
 from .folds import Fold, folds
 from .glyphs import figures, glyphs
 from .gtsrb import gtsrb10
@@ -15,7 +15,8 @@ from .npz import npz
 from .pictures import LABELS, landmarks, picture, picture_mask, series
 from .placed import placed, scenes
 from .sequences import stack_series
-from .sets import BoxedSet, DataSet, PosedSet
+from .sets import BoxedSet, DataSet, FactoredSet, PosedSet
+from .sprites import read_sprites, sprites
 from .tables import read_series
 from .tiny_imagenet import tiny_imagenet, tiny_imagenet50
 from .ucr import ucr
@@ -25,6 +26,7 @@ __all__ = [
     "BoxedSet",
     "DataSet",
     "DataUnavailableError",
+    "FactoredSet",
     "Fold",
     "FolderSet",
     "PosedSet",
@@ -33,6 +35,7 @@ __all__ = [
     "batches",
     "cache_folder",
     "cifar10",
+    "coloured",
     "fashion_mnist",
     "figures",
     "folds",
@@ -43,6 +46,7 @@ __all__ = [
     "load",
     "long_tail",
     "long_tail_counts",
+    "loose_images",
     "mnist",
     "named_sets",
     "npz",
@@ -50,10 +54,12 @@ __all__ = [
     "picture_mask",
     "placed",
     "read_series",
+    "read_sprites",
     "rotated",
     "rotmnist_lt",
     "scenes",
     "series",
+    "sprites",
     "stack_series",
     "tiny_imagenet",
     "tiny_imagenet50",

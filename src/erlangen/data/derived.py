@@ -6,12 +6,12 @@ import math
 
 import torch
 
-from ..transforms import Affine
+from ..transforms import HSV, Affine
 from ..utils.seeds import generator
 from ..utils.shapes import check_count
-from .sets import DataSet, PosedSet
+from .sets import DataSet, FactoredSet, PosedSet
 
-__all__ = ["long_tail", "long_tail_counts", "rotated"]
+__all__ = ["coloured", "long_tail", "long_tail_counts", "rotated"]
 
 CHUNK = 1024  # images turned at once, to bound memory
 
@@ -86,3 +86,45 @@ def rotated(data: DataSet, spread: float = math.pi, *, seed: int) -> PosedSet:
     total = angle + data.angle if isinstance(data, PosedSet) else angle
     total = torch.remainder(total + math.pi, 2 * math.pi) - math.pi
     return PosedSet(x, data.y, data.classes, f"{data.name}-rotated", total)
+
+
+def coloured(
+    data: DataSet,
+    *,
+    hue: tuple[float, float] = (0.0, 0.6 * math.pi),
+    saturation: tuple[float, float] = (0.6, 0.9),
+    seed: int,
+) -> FactoredSet:
+    """Grey images in one colour each: red, its hue turned and its saturation lowered at random (SGM section 4).
+
+    Args:
+        data: grey images.
+        hue: the range of the hue that is added, in radians.
+        saturation: the range of the factor of the saturation, within [0, 1].
+        seed: of both.
+
+    Returns:
+        The set, with the hue in radians and the saturation of each image.
+
+    Shape:
+        x: `(N, 3, H, W)`, as the images of `data` are.
+    """
+    if data.x.ndim != 4 or data.x.shape[1] != 1:
+        raise ValueError(f"data: received {data!r}; accepted are grey images, of one channel")
+    for name, (low, high) in {"hue": hue, "saturation": saturation}.items():
+        if not low <= high or not (name == "hue" or 0 < low <= high <= 1):
+            accepted = "low <= high" + ("" if name == "hue" else ", above 0 and at most 1")
+            raise ValueError(f"{name}: received {(low, high)}; accepted is {accepted}")
+    ends = torch.tensor((hue, saturation), dtype=torch.float64)
+    u = torch.rand(len(data), 2, generator=generator(seed), dtype=torch.float64)
+    factors = ends[:, 0] + (ends[:, 1] - ends[:, 0]) * u
+    v = torch.stack((factors[:, 0] / (2 * math.pi), factors[:, 1].log()), -1).to(torch.get_default_dtype())
+    tint, v = HSV("hue", "saturation").to(data.x.device), v.to(data.x.device)
+    x = data.x.new_zeros(len(data), 3, *data.x.shape[2:])
+    for place, image, turn in zip(x.split(CHUNK), data.x.split(CHUNK), v.split(CHUNK), strict=True):
+        image = image / 255 if image.dtype == torch.uint8 else image
+        red = torch.cat((image, torch.zeros_like(image).expand(-1, 2, -1, -1)), 1).to(v.dtype)
+        made = tint(red, turn)
+        place.copy_((made * 255).round() if x.dtype == torch.uint8 else made)
+    names = ("hue", "saturation")
+    return FactoredSet(x, data.y, data.classes, f"{data.name}-coloured", factors.to(v), names)

@@ -1,4 +1,4 @@
-"""Image folders of the user: a sub-folder for each class."""
+"""Image folders of the user: a sub-folder for each class, or pictures without classes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from torch import Tensor
 from .images import SUFFIXES, image_size, quiet_bombs, read_image
 from .sets import DataSet
 
-__all__ = ["FolderSet", "Unreadable", "UnreadableImagesError", "image_folder"]
+__all__ = ["FolderSet", "Unreadable", "UnreadableImagesError", "image_folder", "loose_images"]
 
 SHOWN = 10  # files named in an error; there may be thousands
 T = TypeVar("T")
@@ -91,13 +91,52 @@ def image_folder(
         ValueError: the folder is missing, empty or not of this form, or sizes differ.
         UnreadableImagesError: some files could not be read.
     """
+    root = Path(path)
+    members = _members(root)
+    names = _class_names(root, list(members), classes)
+    options: Any = {"size": size, "exif": exif, "unreadable": unreadable, "background": background}
+    return _gathered(root, members, names, **options)
+
+
+def loose_images(
+    path: str | os.PathLike[str],
+    *,
+    size: int | tuple[int, int] | None = None,
+    exif: bool = True,
+    unreadable: Literal["raise", "skip"] = "raise",
+    background: int = 0,
+) -> FolderSet:
+    """Reads the pictures in a folder, without classes: all have the label 0. For the arguments see `image_folder`.
+
+    Raises:
+        ValueError: the folder is missing, has no pictures of its own, or sizes differ.
+        UnreadableImagesError: some files could not be read.
+    """
+    root = Path(path)
+    files = _entries(root)[1] if root.is_dir() else []
+    if not files:
+        what = "has no pictures of its own" if root.is_dir() else "is no folder"
+        raise ValueError(f"path: received {str(root)!r}, which {what}; accepted is a folder of pictures")
+    options: Any = {"size": size, "exif": exif, "unreadable": unreadable, "background": background}
+    return _gathered(root, {"": files}, [""], **options)
+
+
+def _gathered(
+    root: Path,
+    members: dict[str, list[Path]],
+    names: list[str],
+    *,
+    size: int | tuple[int, int] | None,
+    exif: bool,
+    unreadable: str,
+    background: int,
+) -> FolderSet:
+    """The pictures of all classes, read and stacked."""
     if unreadable not in ("raise", "skip"):
         raise ValueError(f"unreadable: received {unreadable!r}; accepted are 'raise' and 'skip'")
     if not isinstance(background, int) or not 0 <= background <= 255:
         raise ValueError(f"background: received {background!r}; accepted is an integer from 0 to 255")
-    root, target = Path(path), _target(size)
-    members = _members(root)
-    names = _class_names(root, list(members), classes)
+    target = _target(size)
     files = [(file, names.index(name)) for name in members for file in members[name]]
     bad: list[Unreadable] = []
     if target is None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .cifar import cifar10
-from .derived import long_tail, rotated
+from .derived import coloured, long_tail, rotated
 from .files import check_split
 from .folder import image_folder
 from .glyphs import glyphs
@@ -19,6 +19,7 @@ from .gtsrb import gtsrb10
 from .mnist import fashion_mnist, mnist
 from .npz import npz
 from .sets import DataSet
+from .sprites import sprites
 from .tables import SERIES, read_series
 from .tiny_imagenet import tiny_imagenet, tiny_imagenet50
 from .ucr import TABLE3, ucr
@@ -50,6 +51,15 @@ def _rotated(read: Callable[[str], DataSet]) -> Callable[[str], DataSet]:
     return lambda split: rotated(read(split), math.pi, seed=int(split != "train"))
 
 
+def _coloured(read: Callable[[str], DataSet]) -> Callable[[str], DataSet]:
+    return lambda split: coloured(read(split), seed=int(split != "train"))
+
+
+def _sprites(split: str) -> DataSet:
+    """Twenty thousand for training and two thousand for testing."""
+    return sprites(20_000, seed=0) if split == "train" else sprites(2_000, seed=1)
+
+
 def rotmnist_lt(split: str = "train") -> DataSet:
     """RotMNIST-LT: long-tailed digits, each turned by an angle uniform on the circle.
 
@@ -67,6 +77,7 @@ NAMED: dict[str, Callable[[str], DataSet]] = {
     "glyphs": _glyphs("glyphs"),
     "glyphs-90": _glyphs("glyphs-90", spread=math.pi / 2),
     "glyphs-3-modes": _glyphs("glyphs-3-modes", modes=3),
+    "sprites": _sprites,
     "mnist": mnist,
     "fashion-mnist": fashion_mnist,
     "cifar10": cifar10,
@@ -75,6 +86,7 @@ NAMED: dict[str, Callable[[str], DataSet]] = {
     "gtsrb10": gtsrb10,
     "cifar10-lt": _with_tail(cifar10),
     "mnist-rotated": _rotated(mnist),
+    "mnist-coloured": _coloured(mnist),
     "fashion-mnist-rotated": _rotated(fashion_mnist),
     "cifar10-rotated": _rotated(cifar10),
     "rotmnist-lt": rotmnist_lt,

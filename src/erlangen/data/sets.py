@@ -12,7 +12,7 @@ from torch import Tensor
 from ..utils.seeds import generator
 from ..utils.shapes import check_tensor, check_true, describe
 
-__all__ = ["BoxedSet", "DataSet", "PosedSet"]
+__all__ = ["BoxedSet", "DataSet", "FactoredSet", "PosedSet"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -174,3 +174,35 @@ class BoxedSet(DataSet):
         check_tensor("box", self.box, f"a box (left, top, right, bottom) for each of {len(self.x)} images", ok)
         ordered = (self.box[:, :2] < self.box[:, 2:]).all(-1)
         check_true("box", ordered, "boxes without an area", "left < right and top < bottom")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FactoredSet(DataSet):
+    """A data set whose signals were made from known factors.
+
+    Args:
+        x: as in `DataSet`.
+        y: as in `DataSet`.
+        classes: as in `DataSet`.
+        name: as in `DataSet`.
+        factors: the true factors of each signal.
+        names: of the factors.
+
+    Shape:
+        factors: `(N, F)`.
+    """
+
+    factors: Tensor
+    names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        shape = (len(self.x), len(self.names))
+        ok = isinstance(self.factors, Tensor) and self.factors.is_floating_point() and self.factors.shape == shape
+        check_tensor("factors", self.factors, f"floating-point factors {shape}", ok)
+
+    def factor(self, name: str) -> Tensor:
+        """One factor of all signals, `(N,)`."""
+        if name not in self.names:
+            raise ValueError(f"name: received {name!r}; accepted is one of {', '.join(self.names)}")
+        return self.factors[:, self.names.index(name)]

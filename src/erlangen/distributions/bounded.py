@@ -90,6 +90,11 @@ class BoundedDensity(Density):
         return self._bound(self.base.mode) if self._keeps_centres else super().mode
 
     @property
+    def median(self) -> Tensor:
+        """That of the base, mapped into the bounds: the map of each coordinate increases."""
+        return self._bound(self.base.median)
+
+    @property
     def _keeps_centres(self) -> bool:
         return all(self.periodic) or self.base.degenerate
 

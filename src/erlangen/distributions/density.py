@@ -119,6 +119,11 @@ class Density(Distribution):
         """The point of greatest density, `(*B, d)`, where it has a closed form."""
         raise NotImplementedError(f"{type(self).__name__} has no mode in closed form: use mode_estimate(n)")
 
+    @property
+    def median(self) -> Tensor:
+        """The median of each coordinate (on the circle, the centre of symmetry), `(*B, d)`, if it has a closed form."""
+        raise NotImplementedError(f"{type(self).__name__} has no median in closed form: use mean_estimate(n)")
+
     def entropy_estimate(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         r"""An unbiased estimate of the entropy, $-\frac1n \sum_s \log q(v_s)$, and its standard error.
 

@@ -44,6 +44,11 @@ class Atom(Density):
         """The point."""
         return self.loc
 
+    @property
+    def median(self) -> Tensor:
+        """The point."""
+        return self.loc
+
     def rsample(self, sample_shape: Sequence[int] = (), generator: torch.Generator | None = None) -> Tensor:
         """The point, again and again."""
         return self.loc.expand(*sample_shape, *self.loc.shape)
@@ -122,6 +127,11 @@ class GaussianDensity(Density):
 
     @property
     def mode(self) -> Tensor:
+        """The same as the mean."""
+        return self.mean
+
+    @property
+    def median(self) -> Tensor:
         """The same as the mean."""
         return self.mean
 

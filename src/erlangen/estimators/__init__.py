@@ -6,6 +6,7 @@ from .config import RunConfig
 from .coordinates import build_transform, resolve_ranges
 from .runs import Run, load_run
 from .setting import Setting, prepare
+from .symmetry import Symmetries, SymmetryFinder
 from .training import fit_run, train_run
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ __all__ = [
     "RunConfig",
     "SeriesAligner",
     "Setting",
+    "Symmetries",
+    "SymmetryFinder",
     "TimeWarpClassifier",
     "build_transform",
     "fit_run",

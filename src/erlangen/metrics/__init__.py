@@ -12,9 +12,11 @@ from .invariance import (
     shifted_total_variation,
     total_variation,
 )
+from .likelihood import iwlb
 from .localisation import AngleError, angle_error, box_overlap
 from .measured import Bootstrap, Measured, measured
 from .orbit import Orbit, there_and_back
+from .orbits import orbit_spread, wasserstein
 from .orientation import (
     arc_masses,
     binned_total_variation,
@@ -22,6 +24,7 @@ from .orientation import (
     circle_histogram,
     distance_to_rotation,
     half_range,
+    occupied_arcs,
     pairwise_gap,
     rotation_angle,
     share_within,
@@ -57,10 +60,13 @@ __all__ = [
     "half_range",
     "integrated_gradients",
     "invariance_bound",
+    "iwlb",
     "jacobian_norm",
     "logit_invariance",
     "measured",
     "nll",
+    "occupied_arcs",
+    "orbit_spread",
     "pairwise_gap",
     "prediction_change",
     "reliability",
@@ -73,4 +79,5 @@ __all__ = [
     "there_and_back",
     "total_variation",
     "two_sample_t",
+    "wasserstein",
 ]

@@ -17,6 +17,7 @@ __all__ = [
     "circle_histogram",
     "distance_to_rotation",
     "half_range",
+    "occupied_arcs",
     "pairwise_gap",
     "rotation_angle",
     "share_within",
@@ -74,6 +75,20 @@ def circle_histogram(angle: Tensor, bins: int = 36) -> Tensor:
     place = place.long().clamp(0, bins - 1)
     counts = torch.zeros(bins, *angle.shape[1:], dtype=angle.dtype, device=angle.device)
     return counts.scatter_add(0, place, torch.ones_like(angle)) / len(angle)
+
+
+def occupied_arcs(angle: Tensor, bins: int = 36, level: float = 0.25) -> tuple[Tensor, Tensor]:
+    r"""In how many arcs the samples lie, and which share of the circle these cover.
+
+    An arc is a run of bins, around the circle, whose count is above a share of the greatest count.
+
+    Shape:
+        angle: in radians, `(S, ...)`; result: `(...)`, whole numbers, and `(...)`.
+    """
+    counts = circle_histogram(angle, bins)
+    full = counts > level * counts.amax(0)
+    starts = (full & ~full.roll(1, 0)).sum(0)
+    return torch.where(full.all(0), 1, starts), full.to(angle.dtype).mean(0)
 
 
 def binned_total_variation(angle: Tensor, other: Tensor, bins: int = 36) -> Tensor:

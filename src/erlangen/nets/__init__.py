@@ -5,6 +5,7 @@ from .embedding import EmbeddingCNN
 from .fixup import FixupResNet
 from .lenet import LeNet
 from .mlp import MLP
+from .pixels import PixelDecoder, PixelEncoder
 from .preact import CropEncoder, PreActResNet18
 from .registry import NETS, build
 from .series import SeriesCNN, SeriesLocaliser
@@ -19,6 +20,8 @@ __all__ = [
     "FixupResNet",
     "LeNet",
     "Localiser",
+    "PixelDecoder",
+    "PixelEncoder",
     "PreActResNet18",
     "SeriesCNN",
     "SeriesLocaliser",

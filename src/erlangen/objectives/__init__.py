@@ -2,6 +2,7 @@
 
 from .augerino import Augerino
 from .base import AveragedObjective, Objective
+from .elbo import Elbo
 from .equivariance import Equivariance
 from .fixed import HandMade, Plain
 from .instaaug import EntropyBand, InstaAug
@@ -10,6 +11,7 @@ from .learning_to_transform import LearningToTransform
 from .methods import METHODS, Method, Terms
 from .pstn import PSTN
 from .series_alignment import SeriesAlignment, variance_about_mean
+from .symmetry import Blur, PrototypeInference, TransformLikelihood, TwoStages
 
 __all__ = [
     "METHODS",
@@ -17,6 +19,8 @@ __all__ = [
     "REGULARISERS",
     "Augerino",
     "AveragedObjective",
+    "Blur",
+    "Elbo",
     "EntropyBand",
     "Equivariance",
     "HandMade",
@@ -27,7 +31,10 @@ __all__ = [
     "Method",
     "Objective",
     "Plain",
+    "PrototypeInference",
     "SeriesAlignment",
     "Terms",
+    "TransformLikelihood",
+    "TwoStages",
     "variance_about_mean",
 ]

@@ -13,7 +13,7 @@ from ..transforms.warp import as_signal
 from ..utils.shapes import check_tensor
 from .equivariance import Equivariance
 
-__all__ = ["AveragedObjective", "Objective", "accuracy", "groups_of", "labelled", "over_processes"]
+__all__ = ["AveragedObjective", "Counted", "Objective", "accuracy", "groups_of", "labelled", "over_processes"]
 
 
 class Objective(nn.Module):
@@ -35,7 +35,38 @@ class Objective(nn.Module):
         """Called after a step that was replayed from a graph, where `forward` did not run."""
 
 
-class AveragedObjective(Objective):
+class Counted(Objective):
+    """An objective that counts its steps of training, and decides by their number."""
+
+    step: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("step", torch.zeros((), dtype=torch.long))
+        self._steps: int | None = None
+
+    def counted(self) -> None:
+        """Counts a step on the host."""
+        self._steps = self.taken() + 1
+
+    @torch.compiler.disable(recursive=True)
+    def count(self) -> None:
+        """Counts a step, on the host and on the device."""
+        self.counted()
+        self.step += 1
+
+    def taken(self) -> int:
+        """The steps so far. The buffer is for checkpoints, its copy on the host for decisions without a wait."""
+        if self._steps is None:
+            self._steps = int(self.step)
+        return self._steps
+
+    def _load_from_state_dict(self, *args: object, **kwargs: object) -> None:
+        super()._load_from_state_dict(*args, **kwargs)  # pyright: ignore[reportArgumentType]
+        self._steps = None
+
+
+class AveragedObjective(Counted):
     r"""The cross-entropy of an `Averaged` classifier; subclasses add what keeps its distribution wide.
 
     Args:
@@ -46,8 +77,6 @@ class AveragedObjective(Objective):
             prediction, in the space in which the model averages.
         equivariance: a price on a conditional that does not turn with its inputs; none if None.
     """
-
-    step: Tensor
 
     def __init__(
         self,
@@ -66,8 +95,6 @@ class AveragedObjective(Objective):
         self.averaged = averaged
         self.burn_in, self.original, self.together = burn_in, original, together
         self.equivariance = equivariance
-        self.register_buffer("step", torch.zeros((), dtype=torch.long))
-        self._steps: int | None = None
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
         """The classifier's parameters and the conditional's, see `groups_of`."""
@@ -130,29 +157,14 @@ class AveragedObjective(Objective):
 
     def branch(self) -> bool:
         """Whether the next step belongs to the burn-in."""
-        return self._taken() < self.burn_in
-
-    def counted(self) -> None:
-        """Counts a step on the host."""
-        self._steps = self._taken() + 1
+        return self.taken() < self.burn_in
 
     @torch.compiler.disable(recursive=True)
     def _burns(self) -> bool:
         """Whether this step belongs to the burn-in; counts it."""
         burns = self.branch()
-        self.counted()
-        self.step += 1
+        self.count()
         return burns
-
-    def _taken(self) -> int:
-        """The steps so far. The buffer is for checkpoints, its copy on the host for decisions without a wait."""
-        if self._steps is None:
-            self._steps = int(self.step)
-        return self._steps
-
-    def _load_from_state_dict(self, *args: object, **kwargs: object) -> None:
-        super()._load_from_state_dict(*args, **kwargs)  # pyright: ignore[reportArgumentType]
-        self._steps = None
 
 
 def labelled(batch: Sequence[Tensor]) -> tuple[Tensor, Tensor]:

@@ -1,6 +1,6 @@
 """Training any objective: schedules, several processes, checkpoints that survive a crash, and a collapse alarm."""
 
-from .alarm import Alarm, Diverged
+from .alarm import Alarm, Collapsed, Diverged
 from .checkpoint import Checkpoints, Unreadable
 from .config import Config, Optimiser
 from .fit import fit
@@ -8,11 +8,13 @@ from .history import History
 from .loader import Loader, TensorLoader
 from .many import fit_many
 from .noise import GlobalNoise
-from .schedule import Constant, Cosine, Schedule, StepDecay, WarmupCosine
+from .schedule import Constant, Cosine, Schedule, StepDecay, WarmupCosine, Within
+from .symmetry import fit_symmetry
 
 __all__ = [
     "Alarm",
     "Checkpoints",
+    "Collapsed",
     "Config",
     "Constant",
     "Cosine",
@@ -26,6 +28,8 @@ __all__ = [
     "TensorLoader",
     "Unreadable",
     "WarmupCosine",
+    "Within",
     "fit",
     "fit_many",
+    "fit_symmetry",
 ]

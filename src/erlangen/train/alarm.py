@@ -10,7 +10,7 @@ from typing import Any
 
 from ..utils.shapes import check_count, check_positive
 
-__all__ = ["Alarm", "Diverged", "Watch"]
+__all__ = ["Alarm", "Collapsed", "Diverged", "Watch"]
 
 FALLEN = (
     "the entropy has fallen to {value:.3g} nats by step {step} (it began at {start:.3g}): the distribution has "
@@ -30,6 +30,11 @@ PINNED = (
     "{value:.0%} of the sampled coordinates lie at their bounds by step {step}: the distribution is pinned to the edge "
     "of its range. Try wider bounds, a smaller weight of the entropy or the width, or a smaller learning rate."
 )
+EMPTY = (
+    "only {value:.0%} of the content of inputs is left in their prototypes by step {step}: prototypes are alike "
+    "because they are empty. Try a blur in the first steps, a greater weight of the invertibility, narrower bounds, a "
+    "smaller learning rate, or another seed."
+)
 DIVERGED = (
     "the loss is {value} at step {step} (it was last seen finite at step {good}), and training has stopped. "
     "{kept} Try a smaller learning rate, a warm-up, gradient clipping (clip), or precision 32-true."
@@ -45,9 +50,17 @@ class Diverged(RuntimeError):
         self.step, self.checkpoint, self.history = step, checkpoint, history
 
 
+class Collapsed(RuntimeError):
+    """Prototypes have lost their images, and the alarm was asked to stop. `history` has what was logged."""
+
+    def __init__(self, message: str, history: Any = None) -> None:
+        super().__init__(message)
+        self.history = history
+
+
 @dataclass(frozen=True)
 class Alarm:
-    """When the distribution counts as collapsed. It is looked at whenever a row is logged.
+    """When training counts as collapsed. It is looked at whenever a row is logged.
 
     Attributes:
         entropy: the name of the entropy among the objective's scalars.
@@ -59,7 +72,10 @@ class Alarm:
         beyond: the name of the share of sampled coordinates that lie beyond the range of their transform, which a
             distribution without bounds may.
         lost: the share that is too great.
+        content: the name of the share of inputs' content that is left in their prototypes.
+        empty: the share that is too small.
         rows: for how many rows in turn it must be so.
+        stop: whether training stops when prototypes are empty, with `Collapsed`.
     """
 
     entropy: str = "entropy"
@@ -70,11 +86,14 @@ class Alarm:
     crowded: float = 0.1
     beyond: str = "beyond"
     lost: float = 0.5
+    content: str = "content"
+    empty: float = 0.5
     rows: int = 3
+    stop: bool = False
 
     def __post_init__(self) -> None:
         check_positive("drop", self.drop)
-        for name in ("pinned", "crowded", "lost"):
+        for name in ("pinned", "crowded", "lost", "empty"):
             check_positive(name, getattr(self, name))
         check_count("rows", self.rows)
 
@@ -90,8 +109,8 @@ class Watch:
     def look(self, step: int, values: Mapping[str, float]) -> list[str]:
         """The sentences that are due, each once in a run."""
         found = []
-        names = (self.alarm.entropy, self.alarm.edge, self.alarm.beyond)
-        entropy, edge, beyond = (values.get(name, math.nan) for name in names)
+        names = (self.alarm.entropy, self.alarm.edge, self.alarm.beyond, self.alarm.content)
+        entropy, edge, beyond, content = (values.get(name, math.nan) for name in names)
         if self.start is None and math.isfinite(entropy):
             self.start = entropy
         start = math.nan if self.start is None else self.start
@@ -103,7 +122,14 @@ class Watch:
             found.append(PINNED.format(value=edge, step=step))
         if self._due("beyond", beyond >= self.alarm.lost):
             found.append(LOST.format(value=beyond, step=step))
+        if self._due("content", content <= self.alarm.empty):
+            found.append(EMPTY.format(value=content, step=step))
         return found
+
+    @property
+    def empty(self) -> bool:
+        """Whether prototypes were found empty."""
+        return self.counts.get("content", 0) >= self.alarm.rows
 
     def _due(self, name: str, bad: bool) -> bool:
         count = self.counts.get(name, 0)

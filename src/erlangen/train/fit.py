@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ..objectives import Objective
 from ..utils.seeds import seeded
+from .alarm import Collapsed
 from .config import Config
 from .engine import Engine, launch
 from .history import History
@@ -59,6 +60,7 @@ def fit(
         What happened.
 
     Raises:
+        Collapsed: the alarm found prototypes empty, and was asked to stop.
         Diverged: the loss or a weight is not finite. The last good checkpoint is kept.
         FileExistsError: the folder holds a run already, and `resume` is False.
         OSError: the last checkpoint could not be written; the objective has its weights.
@@ -160,6 +162,9 @@ def _log(run: Run) -> None:
                 LOG.warning("%s%s", f"objective {place}: " if len(run.members) > 1 else "", message)
         run.row(place, "train", {**means, **rates, "rate": rate})
     run.check([means["loss"] for means in each])
+    for member in run.members:
+        if member.watch.empty and run.config.alarm.stop:
+            raise Collapsed(member.history.alarms[-1], member.history)
 
 
 @torch.no_grad()

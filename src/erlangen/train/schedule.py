@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from ..utils.shapes import check_count, check_positive
 
-__all__ = ["Constant", "Cosine", "Schedule", "StepDecay", "WarmupCosine"]
+__all__ = ["Constant", "Cosine", "Schedule", "StepDecay", "WarmupCosine", "Within"]
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,32 @@ class WarmupCosine:
         return Cosine(self.final)(step - self.warmup, steps - self.warmup, per_epoch)
 
 
-Schedule: TypeAlias = Constant | StepDecay | Cosine | WarmupCosine
+@dataclass(frozen=True)
+class Within:
+    """A schedule of a part of a run, as if that part were the run; no steps are taken before and after it.
+
+    Attributes:
+        schedule: of the part.
+        start: its first step.
+        length: how many steps it has.
+    """
+
+    schedule: Constant | StepDecay | Cosine | WarmupCosine
+    start: int
+    length: int
+
+    def __post_init__(self) -> None:
+        check_count("length", self.length)
+        if self.start < 0:
+            raise ValueError(f"start: received {self.start}; accepted is a step >= 0")
+
+    def __call__(self, step: int, steps: int, per_epoch: int) -> float:
+        """The factor of a step."""
+        inside = 0 <= step - self.start < self.length
+        return self.schedule(step - self.start, self.length, per_epoch) if inside else 0.0
+
+
+Schedule: TypeAlias = Constant | StepDecay | Cosine | WarmupCosine | Within
 
 
 def _check_share(name: str, x: float) -> None:

@@ -1,0 +1,208 @@
+r"""Variational autoencoders, and what knowing the symmetries of their data brings them: compositions, not copies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.distributions import Independent, Normal
+
+from ..nets import PixelDecoder, PixelEncoder
+from ..transforms.warp import as_signal
+from ..utils.shapes import check_count
+from .symmetry import SymmetryModel
+
+__all__ = ["VAE", "AugVAE", "InvVAE"]
+
+LEAST = 1e-2  # of all scales, as in the published code: pixels that are always black would have none
+
+
+def _scale(raw: Tensor) -> Tensor:
+    return F.softplus(raw).clamp(min=LEAST)
+
+
+class VAE(nn.Module):
+    r"""A variational autoencoder of images (SGM appendix C.4).
+
+    $z \sim \mathcal{N}(m, s^2)$ with learned m and s; $x \mid z \sim \mathcal{N}(\mu(z), \sigma^2)$ with one learned
+    $\sigma$ for each pixel; $q(z \mid x) = \mathcal{N}(\mu(x), \sigma(x)^2)$. All scales start at 1, all means at 0.
+
+    Args:
+        shape: of an image, `(C, H, H)` with H a multiple of 4.
+        latent: the size of z.
+        filters: of the convolutions; the paper tries (64, 128) and (64, 128, 256).
+        hidden: the width of the hidden layers.
+    """
+
+    def __init__(
+        self, shape: Sequence[int], *, latent: int = 20, filters: Sequence[int] = (64, 128), hidden: int = 256
+    ) -> None:
+        super().__init__()
+        if len(shape) != 3 or shape[1] != shape[2]:
+            raise ValueError(f"shape: received {tuple(shape)}; accepted is that of square images, (C, H, H)")
+        channels, size = shape[0], shape[1]
+        one = torch.ones(()).expm1().log()  # softplus of it is 1
+        self.latent = check_count("latent", latent)
+        self.encoder = PixelEncoder(channels, size, filters=filters, hidden=hidden)
+        self.heads = nn.Linear(hidden, 2 * latent)
+        self.decoder = PixelDecoder(latent, channels, size, filters=filters, hidden=hidden)
+        self.prior_mean, self.prior_scale = nn.Parameter(torch.zeros(latent)), nn.Parameter(one.repeat(latent))
+        self.pixel_scale = nn.Parameter(one.repeat(channels, size, size))
+        with torch.no_grad():
+            self.heads.weight.zero_()
+            self.heads.bias.copy_(torch.cat((torch.zeros(latent), one.repeat(latent))))
+
+    def signal(self, x: Tensor) -> Tensor:
+        """Images in floating point; uint8 becomes [0, 1]."""
+        return as_signal(x, "bilinear", self.prior_mean)
+
+    @property
+    def prior(self) -> Independent:
+        """$p(z)$."""
+        return Independent(Normal(self.prior_mean, _scale(self.prior_scale)), 1)
+
+    def posterior(self, x: Tensor) -> Independent:
+        r"""$q(z \mid x)$, batch_shape `(B,)`."""
+        mean, raw = self.heads(self.encoder(x)).chunk(2, -1)
+        return Independent(Normal(mean, _scale(raw)), 1)
+
+    def mean(self, z: Tensor) -> Tensor:
+        r"""$\mu(z)$, `(*S, B, C, H, H)` for z `(*S, B, latent)`."""
+        return self.decoder(z.flatten(0, -2)).unflatten(0, z.shape[:-1])
+
+    def likelihood(self, z: Tensor) -> Independent:
+        r"""$p(x \mid z)$."""
+        return Independent(Normal(self.mean(z), _scale(self.pixel_scale)), 3)
+
+    def elbo(self, x: Tensor) -> Tensor:
+        r"""$\log p(x \mid z) - \mathrm{KL}[q(z \mid x) \,\|\, p(z)]$ with one sample of z, `(B,)`."""
+        x = self.signal(x)
+        q = self.posterior(x)
+        z = q.rsample()
+        return self.likelihood(z).log_prob(x) - torch.distributions.kl_divergence(q, self.prior)
+
+    def log_weights(self, x: Tensor, n: int) -> Tensor:
+        r"""$\log p(x \mid z) + \log p(z) - \log q(z \mid x)$ for n samples of z, `(n, B)`."""
+        x = self.signal(x)
+        q = self.posterior(x)
+        z = q.sample((check_count("n", n),))
+        return self.likelihood(z).log_prob(x) + self.prior.log_prob(z) - q.log_prob(z)
+
+    def reconstruct(self, x: Tensor) -> Tensor:
+        r"""$\mu(z)$ at the mean of $q(z \mid x)$."""
+        return self.mean(self.posterior(self.signal(x)).mean)
+
+
+class AugVAE(nn.Module):
+    """A VAE that is trained on natural variations of its images (SGM section 4.2); evaluated, it is that VAE.
+
+    Args:
+        vae: the VAE.
+        symmetry: a trained model of symmetries; it is not trained further.
+    """
+
+    def __init__(self, vae: VAE, symmetry: SymmetryModel) -> None:
+        super().__init__()
+        self.vae, self.symmetry = vae, symmetry.requires_grad_(False)
+
+    def train(self, mode: bool = True) -> AugVAE:
+        """Switches to training mode, but for the model of symmetries."""
+        super().train(mode)
+        self.symmetry.eval()
+        return self
+
+    def elbo(self, x: Tensor) -> Tensor:
+        """That of the VAE, in training of a variation of each image, `(B,)`."""
+        if self.training:
+            with torch.no_grad():
+                x = self.symmetry.resample(x)[0]
+        return self.vae.elbo(x)
+
+    def log_weights(self, x: Tensor, n: int) -> Tensor:
+        """Those of the VAE, `(n, B)`."""
+        return self.vae.log_weights(x, n)
+
+    def reconstruct(self, x: Tensor) -> Tensor:
+        """That of the VAE."""
+        return self.vae.reconstruct(x)
+
+
+class InvVAE(nn.Module):
+    r"""A VAE of prototypes (SGM section 4.2): it sees each image without its transformation, always.
+
+    With a model of symmetries it is a model of images in two ways.
+
+    * `log_weights`, as the paper reports it: $\log p(\hat x \mid z) + \log p(z) - \log q(z \mid \hat x) + \log
+      p_\psi(\eta \mid \hat x) - \log q_\omega(\eta \mid x)$ with $\hat x = \mathcal{T}_\eta^{-1}(x)$. It is no bound on
+      the density of x: $\hat x$ is resampled, so smoother than x, and what that does to volumes is not counted.
+    * `pixel_log_weights`, of a model of pixels: $z \sim p(z)$, $\eta \sim p_\psi(\eta \mid \mu(z))$, $x \sim
+      \mathcal{N}(\mathcal{T}_\eta(\mu(z)), \sigma_x^2)$ with a learned $\sigma_x$ for each pixel. Their mean is a bound
+      on $\log p(x)$, and can be compared with that of a VAE.
+
+    Args:
+        vae: the VAE.
+        symmetry: a trained model of symmetries; it is not trained further.
+    """
+
+    def __init__(self, vae: VAE, symmetry: SymmetryModel) -> None:
+        super().__init__()
+        self.vae, self.symmetry = vae, symmetry.requires_grad_(False)
+        self.noise = nn.Parameter(vae.pixel_scale.detach().clone())
+
+    def train(self, mode: bool = True) -> InvVAE:
+        """Switches to training mode, but for the model of symmetries."""
+        super().train(mode)
+        self.symmetry.eval()
+        return self
+
+    def elbo(self, x: Tensor) -> Tensor:
+        """That of the VAE, of prototypes, `(B,)`."""
+        with torch.no_grad():
+            prototype = self.symmetry.prototype(x)
+        return self.vae.elbo(prototype)
+
+    def reconstruct(self, x: Tensor) -> Tensor:
+        """The prototype as the VAE has it, in the pose of the image."""
+        return self._placed(self.vae.reconstruct(self.symmetry.prototype(x)), self.symmetry.element(x))
+
+    def pixel_log_prob(self, x: Tensor) -> Tensor:
+        r"""$\log \mathcal{N}(x \mid \mathcal{T}_\eta(\mu(z)), \sigma_x^2)$ of reconstructions, `(B,)`.
+
+        It trains $\sigma_x$ and nothing else.
+        """
+        with torch.no_grad():
+            mean = self.reconstruct(x)
+        return self._seen(mean).log_prob(self.vae.signal(x))
+
+    def log_weights(self, x: Tensor, n: int) -> Tensor:
+        """As the paper reports it, for n samples of z and of η, `(n, B)`."""
+        return self._weights(x, n)[0]
+
+    def pixel_log_weights(self, x: Tensor, n: int) -> Tensor:
+        """Those of the model of pixels, for n samples of z and of η, `(n, B)`."""
+        return self._weights(x, n)[1]
+
+    def _weights(self, x: Tensor, n: int) -> tuple[Tensor, Tensor]:
+        symmetry, vae, x = self.symmetry, self.vae, self.vae.signal(x)
+        pose = symmetry.pose(x)
+        v, log_q = pose.rsample_and_log_prob((check_count("n", n),))
+        g = symmetry.group.element(v)
+        prototype = symmetry.group.act(symmetry.group.inverse(g), x)
+        flat = prototype.flatten(0, 1)
+        q = vae.posterior(flat)
+        z = q.sample()
+        ratio = (vae.prior.log_prob(z) - q.log_prob(z)).unflatten(0, v.shape[:2]) - log_q
+        natural = symmetry.conditional(flat).log_prob(v.flatten(0, 1))
+        paper = (vae.likelihood(z).log_prob(flat) + natural).unflatten(0, v.shape[:2]) + ratio
+        mean = vae.mean(z)
+        placed = self._placed(mean, g.flatten(0, 1)).unflatten(0, v.shape[:2])
+        likely = symmetry.conditional(mean.clamp(0, 1)).log_prob(v.flatten(0, 1)).unflatten(0, v.shape[:2])
+        return paper, self._seen(placed).log_prob(x) + likely + ratio
+
+    def _placed(self, prototype: Tensor, g: Tensor) -> Tensor:
+        return self.symmetry.group.act(g, prototype.clamp(0, 1))
+
+    def _seen(self, mean: Tensor) -> Independent:
+        return Independent(Normal(mean, _scale(self.noise)), 3)

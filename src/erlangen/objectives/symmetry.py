@@ -1,0 +1,289 @@
+r"""A generative model of symmetry transformations in two stages: prototypes, then how these are transformed.
+
+Appendix A of the paper relates both to a lower bound of $\log p(x)$; see `docs/sgm.md`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..models import SymmetryModel
+from ..transforms import Group
+from ..transforms.base import Bounds, resolve_bounds
+from ..utils.shapes import check_count, describe
+from .base import Counted, Objective
+
+__all__ = ["Blur", "PrototypeInference", "TransformLikelihood", "TwoStages"]
+
+
+class Blur(nn.Module):
+    r"""A Gaussian filter of 5 × 5 whose $\sigma$ falls from its first value to 0, linearly (SGM appendix B).
+
+    What lies outside the frame is black, as for warps.
+
+    Args:
+        sigma: the first value, in pixels.
+        steps: for how many steps it blurs.
+    """
+
+    def __init__(self, sigma: float = 3.0, steps: int = 100) -> None:
+        super().__init__()
+        if not 0 <= sigma < math.inf:
+            raise ValueError(f"sigma: received {sigma!r}; accepted is a finite number >= 0")
+        self.sigma, self.steps = float(sigma), check_count("steps", steps)
+
+    def active(self, step: int) -> bool:
+        """Whether it blurs in a step, which counts from 0."""
+        return self.sigma > 0 and step < self.steps
+
+    def forward(self, x: Tensor, step: Tensor) -> Tensor:
+        """Signals `(B, C, H, W)` or `(B, C, L)` as they are seen in a step, which is on the device."""
+        sigma = self.sigma * (1 - step / self.steps).clamp(min=1e-3)
+        t = torch.arange(-2, 3, dtype=x.dtype, device=x.device)
+        kernel = (-(t / sigma.to(x.dtype)).square() / 2).softmax(0)
+        for dim in range(2, x.ndim):
+            rows = x.movedim(dim, -1)
+            padded = F.pad(rows.reshape(-1, 1, rows.shape[-1]), (2, 2))
+            x = F.conv1d(padded, kernel.view(1, 1, -1)).reshape(rows.shape).movedim(-1, dim)
+        return x
+
+
+class PrototypeInference(Counted):
+    r"""The self-supervised loss of the inference network (SGM equations 6, 7 and 24).
+
+    Two random transformations of an input, $x_i = \mathcal{T}_{\eta_i}(x)$, should have one prototype. Brought from the
+    pose of one to that of the other (equation 24, with $\eta_2$ the identity equation 6),
+
+    $$ \bigl\| \mathcal{T}_{f(x_2)} \circ \mathcal{T}_{f(x_1)}^{-1}(x_1) - x_2 \bigr\|^2
+       \;\to\; \bigl\| \mathcal{T}_{\eta_2}^{-1} \mathcal{T}_{f(x_2)} \mathcal{T}_{f(x_1)}^{-1} \mathcal{T}_{\eta_1}
+       (x) - x \bigr\|^2, $$
+
+    where on the right all four elements are composed, and the original is warped once, as in the published code: no
+    interpolation blurs what is compared, and nothing that left the frame is missed. Poses are samples of
+    $q_\omega(\eta \mid x)$ (appendix B).
+
+    The right-hand side does not see an image that is moved out of its frame with all its orbit, so a price is put on
+    what a prototype loses (equation 7), and the share that is left is logged as `content`:
+
+    $$ \mathrm{mse}\bigl(x, \mathcal{T}_{f(x)}(\mathcal{T}_{f(x)}^{-1}(x))\bigr), \qquad
+       \mathrm{content} = 1 - \frac{\|x - \mathcal{T}_{f(x)}(\mathcal{T}_{f(x)}^{-1}(x))\|^2}{\|x - \bar x\|^2}. $$
+
+    Differs from the paper: equation 7 has the transformation before its inverse; here the prototype comes first, since
+    that is what must not be empty.
+
+    Args:
+        model: whose `inference` is trained.
+        ranges: of the random transformations, by coordinate: (low, high), or b for (-b, b); those not named have the
+            bounds of the group.
+        symmetric: equation 24 (True) or 6 (False: better where transformations lose much, as small sprites do).
+        samples: random transformations for each input.
+        invertibility: the weight of equation 7; 0.1 for MNIST.
+        blur: what inputs go through in the first steps; nothing if None.
+    """
+
+    def __init__(
+        self,
+        model: SymmetryModel,
+        *,
+        ranges: Bounds | None = None,
+        symmetric: bool = True,
+        samples: int = 5,
+        invertibility: float = 0.1,
+        blur: Blur | None = None,
+    ) -> None:
+        super().__init__()
+        _check_model(model)
+        if not 0 <= invertibility < math.inf:
+            raise ValueError(f"invertibility: received {invertibility!r}; accepted is a finite weight >= 0")
+        self.model, self.symmetric, self.invertibility = model, symmetric, invertibility
+        self.samples, self.blur = check_count("samples", samples), blur
+        self.chance = Chance(model.group, ranges)
+
+    def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
+        """The inference network's parameters."""
+        return {"inference": list(self.model.inference.parameters())}
+
+    def forward(self, batch: Sequence[Tensor]) -> dict[str, Tensor]:
+        """The loss and its parts; labels are not looked at."""
+        group, x = self.model.group, self.model.signal(batch[0])
+        if self.training:
+            x = self._blurred(x)
+        moved = self.chance(self.samples, x)
+        seen, first = self._pose(x, moved)
+        if self.symmetric:
+            other = self.chance(self.samples, x)
+            second = group.compose(group.inverse(other), self._pose(x, other)[1])
+        else:
+            second = group.element(self.model.pose(x).rsample())
+        whole = group.compose(second, group.compose(group.inverse(first), moved))
+        equivariance = (group.act(whole, x) - x).square().mean()
+        lost, content = self._lost(seen, first[0])
+        loss = equivariance + self.invertibility * lost
+        return {"loss": loss, "equivariance": equivariance, "lost": lost, "content": content}
+
+    def remedy(self, steps: int) -> None:
+        """What helps against prototypes that lose their images: blur in the first steps, and a price on what is lost.
+
+        Args:
+            steps: of the training, of which a twentieth is blurred.
+        """
+        sigma = 3.0 if self.blur is None else max(3.0, 2 * self.blur.sigma)
+        self.blur, self.invertibility = Blur(sigma, max(1, steps // 20)), max(1.0, 10 * self.invertibility)
+
+    def branch(self) -> bool:
+        """Whether the next step is blurred."""
+        return self.blur is not None and self.blur.active(self.taken())
+
+    @torch.compiler.disable(recursive=True)
+    def _blurred(self, x: Tensor) -> Tensor:
+        """Inputs as they are seen in this step of training, which is counted."""
+        if self.blur is not None and self.branch():
+            x = self.blur(x, self.step)
+        self.count()
+        return x
+
+    def _pose(self, x: Tensor, moved: Tensor) -> tuple[Tensor, Tensor]:
+        """Of moved inputs the first samples, `(B, ...)`, and the elements of sampled poses of all, `(S, B, ...)`."""
+        views = self.model.group.act(moved, x)
+        pose = self.model.pose(views.flatten(0, 1)).rsample()
+        return views[0], self.model.group.element(pose.unflatten(0, views.shape[:2]))
+
+    def _lost(self, x: Tensor, pose: Tensor) -> tuple[Tensor, Tensor]:
+        """What the way to the prototype and back loses, and the share of the content that is left."""
+        group = self.model.group
+        back = group.act(pose, group.act(group.inverse(pose), x))
+        lost = (back - x).square().mean()
+        spread = (x - x.flatten(2).mean(-1).view(*x.shape[:2], *[1] * (x.ndim - 2))).square().mean()
+        return lost, 1 - (lost.detach() / spread.clamp_min(1e-12)).clamp(0, 1)
+
+
+class TransformLikelihood(Objective):
+    r"""The likelihood of poses given prototypes (SGM algorithm 1, line 8, made robust as in section 3.1).
+
+    $$ -\frac1S \sum_s \log p_\psi(f_\omega(x) \mid \hat x_s), \qquad
+       \hat x_s = \mathcal{T}_{f_\omega(\mathcal{T}_{\eta_s}(x))}^{-1}(\mathcal{T}_{\eta_s}(x)), $$
+
+    with random $\eta_s$, so that the density does not rely on what an imperfect inference leaves in a prototype. Each
+    prototype is one warp of the original. The inference network is not trained.
+
+    Args:
+        model: whose `conditional` is trained.
+        ranges: of the random transformations, see `PrototypeInference`.
+        samples: prototypes for each input.
+        consistency: the weight of $\mathrm{mean}_{s<t} |\log p_s - \log p_t|$ over the prototypes of an input. Differs
+            from the paper, whose text has no such loss: the published code has it, with the weight 1.
+    """
+
+    def __init__(
+        self, model: SymmetryModel, *, ranges: Bounds | None = None, samples: int = 5, consistency: float = 0.0
+    ) -> None:
+        super().__init__()
+        _check_model(model)
+        if not 0 <= consistency < math.inf:
+            raise ValueError(f"consistency: received {consistency!r}; accepted is a finite weight >= 0")
+        self.model, self.consistency = model, consistency
+        self.samples, self.chance = check_count("samples", samples), Chance(model.group, ranges)
+
+    def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
+        """The density's parameters."""
+        return {"density": list(self.model.conditional.parameters())}
+
+    def forward(self, batch: Sequence[Tensor]) -> dict[str, Tensor]:
+        """The loss and its parts; labels are not looked at."""
+        x = self.model.signal(batch[0])
+        pose, prototypes = self.pairs(x)
+        log_p = self.model.conditional(prototypes.flatten(0, 1)).log_prob(pose.repeat(self.samples, 1))
+        log_p = log_p.unflatten(0, (self.samples, len(x)))
+        losses = {"nll": -log_p.mean()}
+        loss = losses["nll"]
+        if self.consistency and self.samples > 1:
+            apart = (log_p - log_p.unsqueeze(1)).abs().sum((0, 1)) / (self.samples * (self.samples - 1))
+            losses["consistency"] = apart.mean()
+            loss = loss + self.consistency * losses["consistency"]
+        return {"loss": loss, **losses}
+
+    @torch.no_grad()
+    def pairs(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Poses `(B, d)`, and prototypes of transformed inputs `(S, B, ...)`."""
+        group, pose = self.model.group, self.model.pose(x).median
+        moved = self.chance(self.samples, x)
+        found = self.model.element(group.act(moved, x).flatten(0, 1)).unflatten(0, (self.samples, len(x)))
+        return pose, group.act(group.compose(group.inverse(found), moved), x)
+
+
+class TwoStages(Objective):
+    """Both stages of a model in one objective: for so many steps its prototypes, then how these are transformed.
+
+    Args:
+        prototypes: the first stage.
+        density: the second, of the same model.
+        steps: of the first stage.
+    """
+
+    def __init__(self, prototypes: PrototypeInference, density: TransformLikelihood, steps: int) -> None:
+        super().__init__()
+        if prototypes.model is not density.model:
+            raise ValueError("density: received the objective of another model; accepted is one of the same model")
+        self.prototypes, self.density, self.burn_in = prototypes, density, check_count("steps", steps)
+
+    @property
+    def model(self) -> SymmetryModel:
+        """The model."""
+        return self.prototypes.model
+
+    @property
+    @torch.compiler.disable(recursive=True)
+    def second(self) -> bool:
+        """Whether the first stage is over."""
+        return self.prototypes.taken() >= self.burn_in
+
+    def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
+        """Those of both."""
+        return {**self.prototypes.parameter_groups(), **self.density.parameter_groups()}
+
+    def forward(self, batch: Sequence[Tensor]) -> dict[str, Tensor]:
+        """The loss of the stage."""
+        return self.density(batch) if self.second else self.prototypes(batch)
+
+    def branch(self) -> Hashable:
+        """The stage, and what it decides."""
+        return self.second, self.prototypes.branch()
+
+    def counted(self) -> None:
+        """The first stage counts its steps."""
+        if not self.second:
+            self.prototypes.counted()
+
+
+class Chance(nn.Module):
+    """Random transformations, uniform within ranges of coordinates.
+
+    Args:
+        group: the transformations.
+        ranges: by coordinate: (low, high), or b for (-b, b); those not named have the bounds of the group.
+    """
+
+    ranges: Tensor
+
+    def __init__(self, group: Group, ranges: Bounds | None = None) -> None:
+        super().__init__()
+        low, high = group.bounds.tolist()
+        own = {name: (a, b) for name, a, b in zip(group.names, low, high, strict=True)}
+        self.group = group
+        self.register_buffer("ranges", resolve_bounds(group.names, own, ranges).to(group.bounds), persistent=False)
+
+    def forward(self, n: int, x: Tensor) -> Tensor:
+        """As many elements for each input, `(n, B, *element_shape)`."""
+        low, high = self.ranges
+        u = torch.rand(n, len(x), len(low), dtype=low.dtype, device=low.device)
+        return self.group.element(low + (high - low) * u)
+
+
+def _check_model(model: object) -> None:
+    if not isinstance(model, SymmetryModel):
+        raise ValueError(f"model: received {describe(model)}; accepted is a SymmetryModel")

@@ -1,0 +1,1 @@
+"""A generative model of symmetry transformations (Allingham et al. 2024): prototypes and natural variations."""

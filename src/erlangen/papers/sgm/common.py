@@ -1,0 +1,273 @@
+"""What the experiments share: sets, the choice of group, conditionals and objectives, trained once.
+
+Where settings differ from the paper's: poses are voted over eight turned copies and, for affine coordinates, start from
+moments, so that far fewer steps are needed; the angle lives on the circle. With `copies=0` and `anchored=False` the
+inference network is the paper's plain one.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ...data import DataSet, coloured, mnist, rotated, sprites
+from ...distributions import Conditional, Gaussian, SplineFlow
+from ...metrics import orbit_spread
+from ...models import SymmetryModel
+from ...objectives import Blur, PrototypeInference, TransformLikelihood, TwoStages
+from ...train import Config, Optimiser, TensorLoader, WarmupCosine, fit_symmetry
+from ...transforms import HSV, Affine, Group
+from ...utils.seeds import generator, seeded
+from ..cache import kept
+from ..ltt.data import as_bytes, digits
+
+__all__ = [
+    "Training",
+    "build",
+    "data_set",
+    "group_of",
+    "iterated",
+    "moved",
+    "on_device",
+    "ranges_of",
+    "spread",
+    "strip",
+    "trained",
+]
+
+COLOUR = ("hue", "saturation", "value")
+PUBLISHED = 60_000 * 512 * 5  # transformed inputs of the inference network: steps, batch, samples
+HELD = 10_000  # of MNIST's training set, the last ones, for validation
+
+
+@dataclass(frozen=True)
+class Training:
+    """All that a trained model depends on.
+
+    Attributes:
+        data: "mnist", "colour", "sprites"; "drawn" and "drawn-colour" stand in for digits where seconds count.
+        added: digits are turned by up to so many degrees, each by one angle of its own.
+        which: some of the ten digits.
+        names: the coordinates.
+        ranges: how far random transformations go, half the range of each linear coordinate.
+        copies: how many turned copies vote on the pose; 0 for a plain network.
+        anchored: whether poses start from moments.
+        reach: for a partly invariant model, how far random rotations go, in degrees.
+        consistency: the weight of the published code's extra loss.
+        graph: whether steps on CUDA are recorded as graphs, see `erlangen.train.Config`.
+        density: a "spline" flow, a "gaussian", or a flow that is "blind" to prototypes.
+    """
+
+    data: str = "mnist"
+    added: float = 15.0
+    which: tuple[int, ...] = tuple(range(10))
+    inputs: int = 50_000
+    size: int = 64
+    names: tuple[str, ...] = ("tx", "ty", "angle", "sx", "sy")
+    ranges: float = 0.25
+    copies: int = 8
+    anchored: bool = True
+    symmetric: bool = True
+    reach: float = 180.0
+    steps: tuple[int, int] = (12_000, 12_000)
+    batch: int = 512
+    samples: int = 2
+    invertibility: float = 0.1
+    consistency: float = 0.0
+    density: Literal["spline", "gaussian", "blind"] = "spline"
+    inference: tuple[int, ...] = (1024, 512, 256)
+    generative: tuple[int, ...] = (1024, 512, 256)
+    layers: int = 6
+    width: int = 256
+    pool: int = 2
+    noise: float = 0.1
+    dropout: float = 0.1
+    lr: tuple[float, float] = (1e-3, 1e-3)
+    graph: bool = False
+    seed: int = 0
+
+    @property
+    def scale(self) -> float:
+        """The transformed inputs of the inference network as a share of the paper's, at most 1."""
+        return round(min(1.0, self.steps[0] * self.batch * self.samples / PUBLISHED), 3)
+
+
+SPRITES = Training(
+    data="sprites",
+    inputs=20_000,
+    names=("tx", "ty", "angle", "scale"),
+    ranges=0.3,
+    symmetric=False,
+    invertibility=0.0,
+    pool=4,
+    noise=0.2,
+)
+COLOURS = Training(data="colour", added=0.0, names=COLOUR, anchored=False, invertibility=0.0, steps=(8000, 12_000))
+TINY: Any = {
+    **{"inputs": 64, "size": 16, "steps": (2, 2), "batch": 8, "samples": 1, "copies": 2, "inference": (8,)},
+    **{"generative": (8,), "layers": 2, "width": 8},
+}
+
+
+@lru_cache(maxsize=4)
+def _whole(data: str, added: float, which: tuple[int, ...], split: str, size: int) -> DataSet:
+    if data == "sprites":
+        return sprites(20_000 if split == "train" else 2_000, seed=int(split != "train"), size=size)
+    source = digits("drawn" if data.startswith("drawn") else "mnist", which, split)
+    if len(which) == 10 and data in ("mnist", "colour"):  # in the order of the file, the last for validation
+        source = mnist(split)
+        source = source.subset(torch.arange(len(source) - HELD)) if split == "train" else source
+    if added:
+        source = rotated(source, math.radians(added), seed=int(split != "train"))
+    return coloured(source, seed=int(split != "train")) if data.endswith("colour") else source
+
+
+def data_set(config: Training, split: str, n: int | None = None) -> DataSet:
+    """The first n of what is trained or tested on."""
+    small = config.data == "sprites" and config.inputs < 1000
+    whole = sprites(config.inputs, seed=int(split != "train"), size=config.size) if small else None
+    whole = whole or _whole(config.data, config.added, config.which, split, config.size)
+    n = (config.inputs if split == "train" else None) if n is None else n
+    return whole.subset(torch.arange(min(len(whole), len(whole) if n is None else n)))
+
+
+def group_of(config: Training) -> Group:
+    """The transformations, with room for poses beyond the random ones."""
+    if set(config.names) <= set(COLOUR):
+        return HSV(
+            *config.names, bounds={n: b for n, b in (("saturation", 2.301), ("value", 0.51)) if n in config.names}
+        )
+    wide = {"tx": 1.0, "ty": 1.0, "scale": 2.0, "sx": 2.0, "sy": 2.0, "stretch": 1.0, "shear": 1.0}
+    return Affine(*config.names, factored=True, bounds={n: wide[n] for n in config.names if n in wide})
+
+
+def ranges_of(config: Training) -> dict[str, float]:
+    """How far random transformations go, half the range of each coordinate (appendix C)."""
+    if set(config.names) <= set(COLOUR):
+        return {
+            name: half for name, half in (("hue", 0.5), ("saturation", 1.0), ("value", 0.3)) if name in config.names
+        }
+    reach = {"angle": math.radians(config.reach)}
+    return {name: reach.get(name, config.ranges) for name in config.names}
+
+
+def build(config: Training) -> TwoStages:
+    """The four nouns: a group, two conditionals, a symmetry model, two objectives."""
+    shape = data_set(config, "test", 1).x.shape[1:]
+    affine = isinstance(group := group_of(config), Affine)
+    anchored = config.anchored and {"tx", "ty"} <= set(config.names)
+    with seeded(config.seed):
+        model = SymmetryModel.over(
+            group,
+            shape,
+            copies=config.copies or None,
+            bounded=not affine,
+            anchored=anchored,
+            inference=config.inference,
+            generative=config.generative,
+            pool=config.pool,
+            noise=config.noise,
+            dropout=config.dropout,
+            layers=config.layers,
+            width=config.width,
+        )
+        if config.density != "spline":
+            model.conditional = _other_density(model, config)
+    own: Any = {"ranges": ranges_of(config), "samples": config.samples}
+    blur = Blur(3.0, max(1, config.steps[0] // 100))
+    kinds: Any = {"symmetric": config.symmetric, "invertibility": config.invertibility}
+    first = PrototypeInference(model, blur=blur, **kinds, **own)
+    return TwoStages(first, TransformLikelihood(model, consistency=config.consistency, **own), config.steps[0])
+
+
+class Blind(nn.Module):
+    """Features that say nothing of an image."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Ones, `(B, 1)`."""
+        return x.new_ones(len(x), 1)
+
+
+def _other_density(model: SymmetryModel, config: Training) -> Conditional:
+    if config.density == "blind":
+        return SplineFlow.over(model.group, 1, encoder=Blind(), bounds=None, layers=config.layers)
+    inner = model.conditional
+    return Gaussian.over(model.group, inner.context, encoder=inner.encoder, bounds=None)
+
+
+def trained(config: Training, device: str = "cpu") -> tuple[SymmetryModel, dict[str, Tensor]]:
+    """The trained model and its seconds and content: from the cache, by the hash of its config."""
+    objective, notes = kept(
+        config, device, lambda: build(config), lambda o: _train(o, config, device), code=(__file__,)
+    )
+    return objective.model, notes
+
+
+def _train(objective: TwoStages, config: Training, device: str) -> dict[str, Tensor]:
+    first, second = config.steps
+    groups = {
+        "inference": Optimiser("adamw", config.lr[0], weight_decay=1e-4, clip=3.0, schedule=_warm(first, 1e-2)),
+        "density": Optimiser("adamw", config.lr[1], weight_decay=1e-4, clip=2.0, schedule=_warm(second, 0.03)),
+    }
+    kind = torch.device(device).type
+    places: Any = {"accelerator": kind, "graph": config.graph and kind == "cuda", "seed": config.seed}
+    how = Config(steps=first + second, groups=groups, log_every=100, **places)
+    loader = TensorLoader(data_set(config, "train").x, batch_size=config.batch, seed=config.seed, drop_last=True)
+    start = time.monotonic()
+    history = fit_symmetry(objective, loader, how)
+    seconds, content = time.monotonic() - start, history.column("content")[-1]
+    return {"seconds": torch.tensor(seconds), "content": torch.tensor(content)}
+
+
+def _warm(steps: int, final: float) -> WarmupCosine:
+    return WarmupCosine(max(1, steps // 10), final)
+
+
+def moved(model: SymmetryModel, x: Tensor, ranges: dict[str, float], views: int, seed: int = 0) -> Tensor:
+    """Random elements for an orbit of each input, uniform within ranges, `(K, B, ...)`; the rest stays as it is."""
+    group = model.group
+    low, high = (group.origin.double().cpu().clone() for _ in range(2))
+    for name, half in ranges.items():
+        low[group.names.index(name)], high[group.names.index(name)] = -half, half
+    u = torch.rand(views, len(x), len(low), generator=generator(seed), dtype=torch.float64)
+    return group.element((low + (high - low) * u).to(group.bounds))
+
+
+def strip(images: Tensor) -> np.ndarray:
+    """Images `(N, C, H, W)` side by side as bytes, `(C, H, N W)`, for a figure."""
+    return as_bytes(torch.cat(list(images), -1))
+
+
+def on_device(model: SymmetryModel, x: Tensor) -> Tensor:
+    """Inputs on the device and in the type of a model."""
+    return model.signal(x.to(model.group.bounds.device))
+
+
+@torch.no_grad()
+def spread(model: SymmetryModel, x: Tensor, h: Tensor) -> float:
+    """How far apart the prototypes of an orbit are, each made by one warp, as a share of how far its inputs are."""
+    x, group = on_device(model, x), model.group
+    views = group.act(h, x)
+    found = model.element(views.flatten(0, 1)).unflatten(0, views.shape[:2])
+    prototypes = group.act(group.compose(group.inverse(found), h), x)
+    return (orbit_spread(prototypes).sum() / orbit_spread(views).sum()).item()
+
+
+@torch.no_grad()
+def iterated(model: SymmetryModel, x: Tensor, times: int) -> tuple[list[float], Tensor]:
+    """The mean norm of the pose of prototypes of prototypes (figure 11), and the chain, `(times + 1, B, ...)`."""
+    start, group = on_device(model, x), model.group
+    whole, chain, norms = group.identity().expand(len(x), *group.element_shape), [start], []
+    for _ in range(times):
+        v = model.pose(chain[-1]).median
+        norms.append((v - group.origin).norm(dim=-1).mean().item())
+        whole = group.compose(whole, group.element(v))
+        chain.append(group.act(group.inverse(whole), start))
+    return norms, torch.stack(chain)

@@ -1,0 +1,53 @@
+"""Figure 14: orbits of coloured digits, their prototypes, and variations.
+
+As figure 13, under changes of hue only, of saturation only, and of value only.
+
+Measured for each kind of orbit over many test images: the mean squared distance between two prototypes of an orbit as a
+share of that between the images, in percent. Saturations and values that are clipped cannot be undone.
+
+Time: after figure 8, which trains the model, seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from matplotlib.figure import Figure
+
+from ..base import Claim, Row, Rows, experiment
+from . import figure8, figure13
+from .common import Training
+
+ORBITS = {name: (name,) for name in ("hue", "saturation", "value")}
+
+
+@dataclass(frozen=True)
+class Config(figure13.Config):
+    """As in figure 13."""
+
+
+FULL = Config()
+SMOKE = Config(figure8.SMOKE, inputs=6, views=3, shown=(0,))
+PAPER = tuple(
+    Claim("spread", f"{kind}: spread of prototypes, %", {"orbit": kind}, "the same or very similar", None, 10)
+    for kind in ORBITS
+)
+
+
+def build(config: Config) -> Training:
+    """The training of figure 8."""
+    return figure8.build(replace(config.models, seed=config.seed))["voted", "colour"]
+
+
+def run(config: Config) -> list[Row]:
+    """One row for each kind of orbit."""
+    return figure13.orbit_rows(config, build(config), ORBITS)
+
+
+def show(rows: Rows) -> Figure:
+    """A column for each kind of orbit."""
+    return figure13.orbit_figure(rows, ORBITS)
+
+
+KEYS = ("method", "dataset", "seed", "orbit")
+EXPERIMENT = experiment("sgm/figure14", run, show, full=FULL, smoke=SMOKE, paper=PAPER, keys=KEYS)

@@ -1,0 +1,128 @@
+"""The page of `SymmetryFinder`: which transformations occur in images, how far, overall and image by image."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib
+import numpy as np
+
+from .canvas import encode
+from .page import Image, Section, page
+from .run_figures import LOOK, Coordinate, Example, canvas, distribution_figure, enlarge, png
+from .style import COLOURS, HAIRLINE, INK, MUTED
+
+__all__ = ["SymmetryFindings", "spans_figure", "symmetries_page"]
+
+
+@dataclass(frozen=True)
+class SymmetryFindings:
+    """What the page shows.
+
+    Attributes:
+        title: of the page.
+        lead: what was trained, in a sentence or two.
+        words: a sentence for each coordinate.
+        coordinates: of the group.
+        half_ranges: half of the shortest range that holds 98 % of each image's transformations, `(N, d)`.
+        inputs: some images, `(H, W, 3)` bytes each.
+        prototypes: theirs.
+        resampled: natural variations, several of each.
+        v: samples of the transformations of their prototypes, `(S, d)` each.
+        facts: the settings, by name.
+        code: how to use it.
+        about: its provenance.
+    """
+
+    title: str
+    lead: str
+    words: Sequence[str]
+    coordinates: Sequence[Coordinate]
+    half_ranges: np.ndarray
+    inputs: Sequence[np.ndarray]
+    prototypes: Sequence[np.ndarray]
+    resampled: Sequence[Sequence[np.ndarray]]
+    v: Sequence[np.ndarray]
+    facts: Mapping[str, str]
+    code: str = ""
+    about: Mapping[str, Any] | None = None
+
+
+def symmetries_page(found: SymmetryFindings) -> str:
+    """The whole page."""
+    spans = Image(spans_figure(found.half_ranges, found.coordinates), " ".join(found.words), width=760)
+    sections = {
+        "What occurs": [
+            Section(
+                "How far images are transformed",
+                " ".join(found.words),
+                "Half of the shortest range that holds 98 % of the transformations of an image's prototype; a line for "
+                "each image, the median marked. The scale ends at what was looked for.",
+                [("", [spans])],
+                1,
+            )
+        ],
+        "What it sees": [_pictures(found)],
+        "Image by image": [_distributions(found)],
+        "What it is": [
+            Section("Settings", "; ".join(f"{name}: {value}" for name, value in found.facts.items()), code=found.code)
+        ],
+    }
+    return page(found.title, found.lead, sections, found.about)
+
+
+def spans_figure(half_ranges: np.ndarray, coordinates: Sequence[Coordinate]) -> bytes:
+    """For each coordinate a mark for each image on a line from nothing to the whole range, and the median."""
+    height = 40 + 34 * len(coordinates)
+    with matplotlib.rc_context(LOOK):
+        figure = canvas(760, height)
+        axes = figure.add_axes((0.15, 24 / height, 0.66, 34 * len(coordinates) / height))
+        for y, coordinate in enumerate(coordinates):
+            whole = (coordinate.high - coordinate.low) / 2
+            share = np.clip(half_ranges[:, y] / whole, 0, 1)
+            middle = float(np.median(share))
+            axes.plot((0, 1), (y, y), color=HAIRLINE, linewidth=0.8, zorder=0)
+            axes.vlines(share, y - 0.22, y + 0.22, color=COLOURS[0], alpha=max(0.05, 1 / len(share) ** 0.5))
+            axes.plot(middle, y, "D", color=COLOURS[1], markersize=6, zorder=3)
+            words = f"±{middle * whole * coordinate.unit:.3g}{coordinate.sign}"
+            axes.text(1.03, y, words, transform=axes.get_yaxis_transform(), va="center", color=INK, weight="bold")
+        axes.set_yticks(range(len(coordinates)), [c.name for c in coordinates])
+        axes.set_ylim(len(coordinates) - 0.5, -0.5)
+        axes.set_xlim(-0.01, 1.01)
+        axes.set_xticks([0, 1], ["none", "all of it"], color=MUTED)
+        axes.tick_params(length=0)
+        axes.spines[["left", "bottom"]].set_visible(False)
+    return png(figure)
+
+
+def _image(pixels: np.ndarray, alt: str) -> Image:
+    return Image(encode(enlarge(pixels, 96)), alt, width=96)
+
+
+def _pictures(found: SymmetryFindings) -> Section:
+    rows = [
+        ("images", [_image(image, "an image") for image in found.inputs]),
+        ("prototypes", [_image(image, "its prototype") for image in found.prototypes]),
+    ]
+    for k in range(len(found.resampled[0])):
+        label = "resampled" if k == 0 else ""
+        rows.append((label, [_image(images[k], "a natural variation") for images in found.resampled]))
+    text = (
+        "Images, their prototypes (the same for all transformed copies of an image), and natural variations: "
+        "prototypes transformed as images of the set are."
+    )
+    return Section("Prototypes and variations", text, rows=rows, per_line=len(found.inputs))
+
+
+def _distributions(found: SymmetryFindings) -> Section:
+    figures = []
+    for k, (image, v) in enumerate(zip(found.prototypes, found.v, strict=True)):
+        example = Example(image, "", "", 1.0, v)
+        figures.append(Image(distribution_figure(example, found.coordinates), f"image {k + 1}", width=760))
+    text = (
+        "For each image its prototype, and how it is transformed in the set. Where a prototype lies is arbitrary: "
+        "translations are as seen from where turning explains most of them."
+    )
+    return Section("Distributions", text, rows=[("", figures)], per_line=1)

@@ -1,0 +1,106 @@
+"""Both stages of a symmetry model in one run, which starts anew when its prototypes lose their images."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from ..objectives import TwoStages
+from .alarm import Collapsed
+from .config import Config, Optimiser
+from .fit import fit
+from .history import History
+from .loader import Loader
+from .schedule import Within
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+__all__ = ["fit_symmetry"]
+
+LOG = logging.getLogger("erlangen.train")
+SLOWER = 0.3  # what the rate of the inference network is multiplied with when it starts anew
+
+
+def fit_symmetry(
+    objective: TwoStages,
+    loader: Loader,
+    config: Config,
+    *,
+    restarts: int = 2,
+    fabric: Fabric | None = None,
+    on_step: Callable[[int, Mapping[str, Tensor]], None] | None = None,
+) -> History:
+    """Trains prototypes, then their density: one run, one bar, one log, one checkpoint, from which it goes on.
+
+    When the prototypes lose their images (see `Alarm.content`), training starts anew from the weights that it began
+    with, other noise, and a remedy: blur in the first steps, a greater price on what is lost, a smaller learning rate.
+    What was logged until then moves to `collapsed-1` in the folder.
+
+    Args:
+        objective: both stages.
+        loader: the batches; labels, if there are any, are not looked at.
+        config: how it is trained. Its steps are those of both stages; schedules of the groups "inference" and "density"
+            run over their own stage.
+        restarts: how often it may start anew; 0 leaves it at the words of the alarm.
+        fabric: see `fit`.
+        on_step: see `fit`.
+
+    Raises:
+        Collapsed: the prototypes are empty, after all restarts.
+    """
+    steps = config.length(len(loader))
+    if steps <= objective.burn_in:
+        accepted = f"more than the {objective.burn_in} of the first stage"
+        raise ValueError(f"steps: received {steps}; accepted are {accepted}")
+    start = copy.deepcopy(objective.state_dict())
+    tried = _collapsed(config.folder) if config.resume else []
+    for _ in tried:
+        objective.prototypes.remedy(objective.burn_in)
+    for k in range(len(tried), restarts + 1):
+        how = _staged(config, objective.burn_in, steps, k)
+        how = replace(how, alarm=replace(config.alarm, stop=restarts > 0))
+        try:
+            return fit(objective, loader, how, fabric=fabric, on_step=on_step)
+        except Collapsed as collapsed:
+            if k >= restarts:
+                raise
+            LOG.warning("%s Starting anew, with blur, a price on what is lost, and a smaller learning rate.", collapsed)
+            _move(config.folder, k + 1)
+            objective.load_state_dict(start)
+            objective.prototypes.remedy(objective.burn_in)
+    raise ValueError(f"restarts: received {restarts} for a run that has started anew {len(tried)} times")
+
+
+def _staged(config: Config, first: int, steps: int, restart: int) -> Config:
+    """Each group has the schedule of its own stage; a restart has other noise, and is slower."""
+    slower = SLOWER**restart
+    parts = {"inference": (0, first, slower), "density": (first, steps - first, 1.0)}
+    groups: dict[str, Optimiser] = {}
+    for name, (start, length, factor) in parts.items():
+        own = config.groups.get(name, config.optimiser)
+        if isinstance(own.schedule, Within):
+            raise ValueError(f"groups[{name!r}]: received a schedule Within; accepted is that of its stage alone")
+        groups[name] = replace(own, lr=own.lr * factor, schedule=Within(own.schedule, start, length))
+    return replace(config, epochs=None, steps=steps, groups=groups, seed=config.seed + restart)
+
+
+def _collapsed(folder: Path | None) -> list[Path]:
+    return [] if folder is None else sorted(folder.glob("collapsed-*"))
+
+
+def _move(folder: Path | None, number: int) -> None:
+    """Puts what a collapsed run left aside."""
+    if folder is None or not folder.is_dir():
+        return
+    aside = folder / f"collapsed-{number}"
+    aside.mkdir()
+    for name in ("log.jsonl", "checkpoint"):
+        if (folder / name).exists():
+            (folder / name).rename(aside / name)

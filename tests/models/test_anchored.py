@@ -1,0 +1,103 @@
+"""Poses from moments: equivariant to translations and scales without learning anything."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from erlangen.distributions import Gaussian
+from erlangen.models import Anchored, SymmetryModel, Voted
+from erlangen.models.anchored import moments
+from erlangen.testing import check_conditional
+from erlangen.transforms import HSV, Affine
+
+from .poses import blobs
+
+FIVE = ("tx", "ty", "angle", "sx", "sy")
+
+
+def smooth(n=2, size=64):
+    """Two smooth spots each near the middle, one brighter: resampling hardly changes them."""
+    place = torch.linspace(-1 + 1 / size, 1 - 1 / size, size)
+
+    def spot(x, y, width):
+        return torch.exp(-((place - x) ** 2 + (place[:, None] - y) ** 2) / (2 * width**2))
+
+    return torch.stack([spot(0.1 * k, -0.1, 0.08) + 0.5 * spot(-0.2, 0.1 * k, 0.12) for k in range(1, n + 1)])[:, None]
+
+
+def anchored(group, size=64):
+    encoder = nn.Sequential(nn.AvgPool2d(8), nn.Flatten(), nn.Linear((size // 8) ** 2, 6), nn.Tanh())
+    inner = Voted(group, 6, encoder=encoder, copies=4, bounded=False)
+    nn.init.normal_(inner.last.weight, 0, 0.3)
+    return Anchored(group, inner)
+
+
+def test_moments_by_hand():
+    x = torch.zeros(2, 1, 8, 8)
+    x[0, 0, 1, [1, 5]] = torch.tensor([1.0, 3.0])  # at x = -5/8 and 3/8, y = -5/8
+    centre, radius = moments(x)
+    torch.testing.assert_close(centre[0], torch.tensor([1 / 8, -5 / 8]))
+    torch.testing.assert_close(radius[0], torch.tensor(math.sqrt(0.25 * 0.75**2 + 0.75 * 0.25**2)))
+    assert centre[1].abs().max() == 0
+    assert radius[1] == 1
+
+
+def test_moments_move_with_their_image():
+    group, x = Affine("tx", "ty", "angle", "scale", factored=True), smooth()
+    g = group.element(torch.tensor([[0.2, -0.15, 0.8, -0.2]]))
+    (centre, radius), (moved, grown) = moments(x), moments(group.act(g, x))
+    torch.testing.assert_close(moved, group.act_points(g, centre[:, None])[:, 0], rtol=0, atol=2e-3)
+    torch.testing.assert_close(grown, radius * math.exp(-0.2), rtol=1e-2, atol=0)
+
+
+@pytest.mark.parametrize("names", [FIVE, ("tx", "ty", "angle", "scale"), ("tx", "ty", "angle")])
+def test_one_prototype_for_shifts_by_pixels_and_quarter_turns(names):
+    """Exact: what the head sees is the same image."""
+    group = Affine(*names, factored=True)
+    model = SymmetryModel.over(group, (1, 16, 16), copies=4, anchored=True, inference=(8,), generative=(8,), layers=2)
+    nn.init.normal_(model.inference.inner.last.weight, 0, 0.3)
+    x = blobs()
+    for view in (torch.roll(x, (2, -3), (-2, -1)), torch.rot90(x, 1, (-2, -1))):
+        torch.testing.assert_close(model.prototype(view), model.prototype(x))
+
+
+def test_scales_are_nearly_exact_and_without_the_anchor_they_are_not():
+    group, x = Affine("tx", "ty", "angle", "scale", factored=True), smooth()
+    h = group.element(torch.tensor([[0.15, 0.1, math.pi / 2, -0.3]]))
+    head, view = anchored(group), group.act(h, x)
+    errors = []
+    for pose in (head, head.inner):  # the inner one alone is the twin that must fail
+        error = group.element(pose(view).median) - group.compose(h, group.element(pose(x).median))
+        errors.append(error.abs().max())
+    assert errors[0] < 0.03 < errors[1]
+
+
+def test_every_parameter_has_a_gradient():
+    group = Affine(*FIVE, factored=True)
+    head = anchored(group)
+    head(smooth()).rsample().square().sum().backward()
+    assert [name for name, p in head.named_parameters() if p.grad is None or not p.grad.any()] == []
+
+
+def test_what_has_no_moments_is_refused():
+    group = Affine(*FIVE, factored=True)
+    inner = Gaussian.over(group, 3, bounds=None)
+    with pytest.raises(ValueError, match="transform: received HSV; accepted is an Affine with factored=True"):
+        Anchored(HSV(), inner)
+    with pytest.raises(ValueError, match="transform: received Affine"):
+        Anchored(Affine(*FIVE), inner)
+    with pytest.raises(ValueError, match="inner: received"):
+        Anchored(group, Gaussian.over(group, 3))
+    with pytest.raises(ValueError, match="radius: received"):
+        Anchored(group, inner, radius=0)
+
+
+def test_conforms():
+    def build():
+        group = Affine("tx", "ty", "angle", factored=True)
+        encoder = nn.Sequential(nn.AvgPool2d(8), nn.Flatten(), nn.Linear(4, 6), nn.Tanh())
+        return Anchored(group, Voted(group, 6, encoder=encoder, copies=3, bounded=False))
+
+    check_conditional(build(), lambda n: torch.rand(n, 1, 16, 16, dtype=torch.float64), build=build)

@@ -1,0 +1,143 @@
+"""The symmetry-aware generative model: prototypes, poses and natural variations, each by one warp."""
+
+import pytest
+import torch
+
+from erlangen.distributions import Gaussian
+from erlangen.models import SymmetryModel
+from erlangen.transforms import CPAB, HSV, Affine, Product, Rotations, TimeAffine
+
+from .poses import blobs, centred, trembling
+
+SMALL = {"inference": (8,), "generative": (8,), "layers": 2, "width": 8}
+GROUPS = {
+    "affine": (lambda: Affine("tx", "ty", "angle", "sx", "sy", factored=True), (1, 9, 9)),
+    "colour": (HSV, (3, 9, 9)),
+    "both": (lambda: Product(Affine("angle"), HSV("hue")), (3, 9, 9)),
+    "series": (TimeAffine, (2, 20)),
+}
+
+
+def test_an_orbit_has_one_prototype():
+    """Equation 4, with a pose that is exact and shifts of whole pixels."""
+    model, x = centred(), blobs()
+    moved = [model.group(x, torch.tensor([[dx, dy]]).expand(3, 2) / 8) for dx in (-2, 0, 3) for dy in (0, 1)]
+    for view in moved:
+        torch.testing.assert_close(model.prototype(view), model.prototype(x))
+
+
+def test_a_pose_that_is_not_equivariant_has_many():
+    """The twin that must fail."""
+    model, x = centred(wrong=2.0), blobs()
+    view = model.group(x, torch.full((3, 2), 0.375))
+    assert (model.prototype(view) - model.prototype(x)).abs().max() > 0.05
+
+
+def test_the_input_is_its_prototype_in_its_pose_without_any_blur():
+    """The elements compose to the identity, so that the one warp changes nothing: two would have blurred."""
+    model, x = centred(), blobs()
+    again = model.transform(x, model.pose(x).median)
+    torch.testing.assert_close(again, x)
+    twice = model.group(model.prototype(x), model.pose(x).median)
+    assert (twice - x).abs().max() > 0.01
+
+
+def test_the_likelihood_is_that_of_the_pose():
+    model, x = trembling(centred()), blobs()
+    expected = model.conditional(model.prototype(x)).log_prob(model.pose(x).median)
+    torch.testing.assert_close(model.log_prob(x), expected)
+
+
+def test_variations_are_transformed_prototypes():
+    model, x = trembling(centred()), blobs()
+    made = model.resample(x, 5, torch.Generator().manual_seed(3))
+    v = model.density(x).sample((5,), torch.Generator().manual_seed(3))
+    assert made.shape == (5, *x.shape)
+    torch.testing.assert_close(made, model.transform(x, v))
+
+
+def test_marginals_are_densities():
+    model, x = trembling(centred()), blobs()
+    edges, density = model.marginals(x, samples=200, bins=20)
+    assert edges.shape == (2, 21)
+    width = edges[:, 1] - edges[:, 0]
+    torch.testing.assert_close((density * width[:, None]).sum(-1), torch.ones(3, 2))
+    v = model.density(x).sample((200,), torch.Generator().manual_seed(0))
+    counts = model.marginals(x, samples=200, bins=20, generator=torch.Generator().manual_seed(0)).density
+    by_hand = torch.histc(v[:, 1, 0], 20, *edges[0, [0, -1]].tolist()) / 200 / width[0]
+    torch.testing.assert_close(counts[1, 0], by_hand)
+
+
+@pytest.mark.parametrize("copies", [None, 4])
+@pytest.mark.parametrize("name", GROUPS)
+def test_any_group_will_do(name, copies):
+    make, shape = GROUPS[name]
+    group = make()
+    if name == "series" and copies:
+        pytest.skip("nothing turns in time")
+    model = trembling(SymmetryModel.over(group, shape, copies=copies, **SMALL))
+    x = torch.rand(3, *shape)
+    assert model.prototype(x).shape == x.shape
+    assert model.log_prob(x).isfinite().all()
+    made = model.resample(x, 2)
+    assert made.shape == (2, *x.shape)
+    assert made.isfinite().all()
+    assert model.pose(x).rsample((7,)).shape == (7, 3, group.features)
+
+
+def test_bytes_are_levels():
+    make, shape = GROUPS["affine"]
+    model = trembling(SymmetryModel.over(make(), shape, copies=4, **SMALL))
+    x = torch.randint(0, 256, (3, *shape), dtype=torch.uint8)
+    torch.testing.assert_close(model.prototype(x), model.prototype(x.double() / 255))
+
+
+def test_unbounded_coordinates_leave_the_bounds():
+    make, shape = GROUPS["affine"]
+    model = SymmetryModel.over(make(), shape, bounded=False, **SMALL)
+    with torch.no_grad():
+        model.inference.loc.last.bias[0] = 7.0
+    assert (model.pose(torch.rand(2, *shape)).median[:, 0] > 6).all()
+    assert model.log_prob(torch.rand(2, *shape)).isfinite().all()
+
+
+@pytest.mark.parametrize("wrong", [CPAB((5,)), Rotations(4), None])
+def test_only_continuous_groups(wrong):
+    one = Gaussian(1, 2)
+    with pytest.raises(ValueError, match=r"group: received .*accepted is a Group with continuous coordinates"):
+        SymmetryModel(wrong, one, one)
+
+
+def test_conditionals_must_be_over_the_group():
+    group = Affine("angle")
+    good = Gaussian.over(group, 3)
+    with pytest.raises(ValueError, match="conditional: received Gaussian; accepted is a Conditional over angle"):
+        SymmetryModel(group, good, Gaussian(1, 3))
+    with pytest.raises(ValueError, match="inference: received Gaussian"):
+        SymmetryModel(group, Gaussian(2, 3), good)
+    with pytest.raises(ValueError, match="bounded: received False for hue"):
+        SymmetryModel.over(HSV(), (3, 8, 8), bounded=False)
+
+
+@pytest.mark.parametrize("name", ["affine", "series"])
+def test_a_density_may_see_means_of_pixels(name):
+    """What averages to the same has the same density."""
+    make, shape = GROUPS[name]
+    shape = (shape[0], *[8] * (len(shape) - 1))
+    model = trembling(SymmetryModel.over(make(), shape, pool=2, **SMALL))
+    x, v = torch.rand(2, *shape), torch.zeros(2, model.group.features)
+    swapped = x.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
+    torch.testing.assert_close(model.conditional(swapped).log_prob(v), model.conditional(x).log_prob(v))
+    assert (model.conditional(x.flip(-1)).log_prob(v) - model.conditional(x).log_prob(v)).abs().max() > 1e-6
+
+
+def test_noise_is_for_training():
+    make, shape = GROUPS["affine"]
+    model = trembling(SymmetryModel.over(make(), shape, noise=0.5, **SMALL))
+    x, v = torch.rand(2, *shape), torch.zeros(2, model.group.features)
+    one, two = (model.train().conditional(x).log_prob(v) for _ in range(2))
+    assert not torch.equal(one, two)
+    one, two = (model.eval().conditional(x).log_prob(v) for _ in range(2))
+    assert torch.equal(one, two)
+    with pytest.raises(ValueError, match="noise: received -1"):
+        SymmetryModel.over(make(), shape, noise=-1, **SMALL)

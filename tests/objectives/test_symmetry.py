@@ -1,0 +1,174 @@
+"""Both stages of a symmetry model: losses that vanish for a perfect pose, content that is missed, blur that fades."""
+
+import pytest
+import torch
+
+from erlangen.models import SymmetryModel
+from erlangen.objectives import Blur, PrototypeInference, TransformLikelihood, TwoStages
+from erlangen.transforms import HSV, Affine, Product, TimeAffine
+
+from ..models.poses import blobs, centred, trembling
+
+NEAR = {"tx": 0.25, "ty": 0.25}
+SMALL = {"inference": (8,), "generative": (8,), "layers": 2, "width": 8}
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_a_perfect_pose_costs_nothing(symmetric):
+    """Composed elements are the identity to rounding: not even interpolation is left (equations 6 and 24)."""
+    objective = PrototypeInference(centred(scale=1e-12), ranges=NEAR, symmetric=symmetric, invertibility=0.0)
+    assert objective((blobs(),))["equivariance"] < 1e-18
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_a_pose_that_is_not_equivariant_costs(symmetric):
+    """The twin that must fail."""
+    objective = PrototypeInference(centred(wrong=2.0), ranges=NEAR, symmetric=symmetric, invertibility=0.0)
+    assert objective((blobs(),))["equivariance"] > 1e-3
+
+
+def test_the_loss_is_equation_24_by_hand():
+    model, x = centred(wrong=1.0, scale=1e-12), blobs()
+    objective = PrototypeInference(model, ranges=NEAR, samples=2, invertibility=0.0)
+    torch.manual_seed(5)
+    loss = objective((x,))["loss"]
+    torch.manual_seed(5)
+    group, one = model.group, objective.chance(2, x)
+    _ = torch.randn(2 * len(x), 2)  # what sampled poses use
+    two = objective.chance(2, x)
+    f = [group.element(model.pose(group.act(g, x).flatten(0, 1)).median).unflatten(0, (2, 3)) for g in (one, two)]
+    whole = torch.linalg.inv(two) @ f[1] @ torch.linalg.inv(f[0]) @ one
+    torch.testing.assert_close(loss, (group.act(whole, x) - x).square().mean())
+
+
+def test_content_that_leaves_the_frame_is_missed():
+    x = blobs()
+    kept = PrototypeInference(centred(), ranges={"tx": 1e-6, "ty": 1e-6})((x,))
+    gone = PrototypeInference(centred(offset=(1.9, 0.0)), ranges={"tx": 1e-6, "ty": 1e-6})((x,))
+    assert kept["content"] > 0.7  # two interpolations by half a pixel are not free
+    assert gone["content"] == 0
+    torch.testing.assert_close(gone["lost"], x.square().mean(), rtol=1e-3, atol=0)
+    assert gone["equivariance"] < 1e-12  # which is why the price is needed
+    torch.testing.assert_close(gone["loss"], gone["equivariance"] + 0.1 * gone["lost"])
+
+
+def test_the_likelihood_is_that_of_poses_given_prototypes_of_moved_inputs():
+    model, x = trembling(centred(scale=1e-12)), blobs()
+    objective = TransformLikelihood(model, ranges=NEAR, samples=3, consistency=1.0)
+    pose, prototypes = objective.pairs(x)
+    torch.testing.assert_close(pose, model.pose(x).median)
+    for prototype in prototypes:  # the pose is perfect, so they are those of the inputs, to rounding: no warp but one
+        torch.testing.assert_close(prototype, model.prototype(x))
+    losses = objective((x,))
+    torch.testing.assert_close(losses["nll"], -model.log_prob(x).mean())
+    assert losses["consistency"] < 1e-9
+
+
+def test_prototypes_that_differ_are_inconsistent():
+    model, x = trembling(centred(wrong=2.0)), blobs()
+    objective = TransformLikelihood(model, ranges=NEAR, samples=3, consistency=0.5)
+    losses = objective((x,))
+    assert losses["consistency"] > 1e-4
+    torch.testing.assert_close(losses["loss"], losses["nll"] + 0.5 * losses["consistency"])
+    assert "consistency" not in TransformLikelihood(model, ranges=NEAR)((x,))
+
+
+def test_consistency_by_hand():
+    model, x = trembling(centred(wrong=2.0)), blobs(1)
+    objective = TransformLikelihood(model, ranges=NEAR, samples=2, consistency=1.0)
+    torch.manual_seed(2)
+    found = objective((x,))["consistency"]
+    torch.manual_seed(2)
+    pose, (a, b) = objective.pairs(x)
+    expected = (model.conditional(a).log_prob(pose) - model.conditional(b).log_prob(pose)).abs().mean()
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("group", "shape"),
+    [
+        (lambda: Affine("tx", "ty", "angle", "sx", "sy", factored=True), (1, 9, 9)),
+        (HSV, (3, 9, 9)),
+        (lambda: Product(Affine("angle"), HSV("hue")), (3, 9, 9)),
+        (TimeAffine, (2, 20)),
+    ],
+)
+def test_each_stage_trains_its_own_part_and_all_of_it(group, shape):
+    model = trembling(SymmetryModel.over(group(), shape, **SMALL))
+    x = torch.rand(4, *shape)
+    for objective, mine, other in (
+        (PrototypeInference(model, samples=2, blur=Blur(2.0, 3)), model.inference, model.conditional),
+        (TransformLikelihood(model, samples=2), model.conditional, model.inference),
+    ):
+        model.zero_grad()
+        objective((x,))["loss"].backward()
+        assert [n for n, p in mine.named_parameters() if p.grad is None or not p.grad.any()] == []
+        assert all(p.grad is None for p in other.parameters())
+        (parameters,) = objective.parameter_groups().values()
+        assert {id(p) for p in parameters} == {id(p) for p in mine.parameters()}
+
+
+def test_saturation_learns_through_the_clip():
+    """Colours that were clipped still have a gradient (appendix C.5)."""
+    group = HSV("saturation", bounds={"saturation": 2.0})
+    model = trembling(SymmetryModel.over(group, (3, 4, 4), **SMALL))
+    x = torch.tensor([1.0, 0.0, 0.0])[:, None, None].expand(2, 3, 4, 4)  # saturated: every step upwards is clipped
+    PrototypeInference(model, ranges={"saturation": (0.5, 1.0)}, invertibility=0.0)((x,))["loss"].backward()
+    assert model.inference.loc.last.bias.grad.abs() > 0
+
+
+def test_blur_fades():
+    x = torch.zeros(1, 2, 9, 9)
+    x[:, 0, 4, 4] = 1
+    blur = Blur(3.0, steps=10)
+    seen = [blur(x, torch.tensor(step)) for step in (0, 5, 9, 10)]
+    for image in seen:
+        torch.testing.assert_close(image.sum(), torch.tensor(1.0))
+        assert image[:, 1].abs().max() == 0
+    t = torch.arange(-2, 3)
+    kernel = torch.exp(-((t / 1.5) ** 2) / 2)
+    kernel = kernel / kernel.sum()
+    torch.testing.assert_close(seen[1][0, 0, 2:7, 2:7], kernel[:, None] * kernel)
+    torch.testing.assert_close(seen[3], x)
+    assert [blur.active(step) for step in (0, 9, 10)] == [True, True, False]
+    series = torch.zeros(1, 1, 9)
+    series[..., 4] = 1
+    torch.testing.assert_close(blur(series, torch.tensor(5))[0, 0, 2:7], kernel)
+
+
+def test_only_the_first_steps_are_blurred():
+    objective = PrototypeInference(centred(), ranges=NEAR, blur=Blur(3.0, 2))
+    assert objective.branch()
+    for _ in range(2):
+        objective((blobs(),))
+    assert not objective.branch()
+    objective.counted()  # a step that was replayed
+    assert objective.taken() == 3
+
+
+def test_stages_follow_each_other():
+    model = trembling(centred())
+    objective = TwoStages(PrototypeInference(model, ranges=NEAR), TransformLikelihood(model, ranges=NEAR), 2)
+    assert set(objective.parameter_groups()) == {"inference", "density"}
+    kinds = [sorted(objective((blobs(),))) for _ in range(4)]
+    assert ["nll" in kind for kind in kinds] == [False, False, True, True]
+    other = TwoStages(PrototypeInference(model, ranges=NEAR), TransformLikelihood(model, ranges=NEAR), 2)
+    assert not other.second
+    other.load_state_dict(objective.state_dict())
+    assert other.second
+
+
+def test_what_is_wrong_is_refused():
+    model = centred()
+    with pytest.raises(ValueError, match="model: received"):
+        PrototypeInference(torch.nn.Linear(2, 2))
+    with pytest.raises(ValueError, match="invertibility: received -1"):
+        PrototypeInference(model, invertibility=-1)
+    with pytest.raises(ValueError, match="received a range for"):
+        PrototypeInference(model, ranges={"angle": 1.0})
+    with pytest.raises(ValueError, match="consistency: received"):
+        TransformLikelihood(model, consistency=-0.1)
+    with pytest.raises(ValueError, match="sigma: received"):
+        Blur(-1.0)
+    with pytest.raises(ValueError, match="another model"):
+        TwoStages(PrototypeInference(model), TransformLikelihood(centred()), 2)

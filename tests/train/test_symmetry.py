@@ -1,0 +1,163 @@
+"""Both stages in one run, and what happens when prototypes lose their images."""
+
+import logging
+from dataclasses import replace
+
+import pytest
+import torch
+
+from erlangen.models import SymmetryModel
+from erlangen.objectives import PrototypeInference, TransformLikelihood, TwoStages
+from erlangen.train import (
+    Alarm,
+    Collapsed,
+    Config,
+    Cosine,
+    Optimiser,
+    TensorLoader,
+    WarmupCosine,
+    Within,
+    fit,
+    fit_symmetry,
+)
+from erlangen.train.alarm import Watch
+from erlangen.transforms import Affine
+
+from ..models.poses import blobs, centred
+
+QUIET = {"progress": False, "accelerator": "cpu", "log_every": 2}
+
+
+def stages(first=6, bounded=True, **kwargs):
+    torch.manual_seed(0)
+    group, small = Affine("tx", "ty"), {"inference": (8,), "generative": (8,), "layers": 2, "width": 8}
+    model = SymmetryModel.over(group, (1, 8, 8), bounded=bounded, **small)
+    near = {"tx": 0.25, "ty": 0.25}
+    prototypes = PrototypeInference(model, ranges=near, samples=1, **kwargs)
+    return TwoStages(prototypes, TransformLikelihood(model, ranges=near, samples=1), first)
+
+
+def data(n=16):
+    x = torch.zeros(n, 1, 8, 8)
+    x[:, :, 2:6, 2:6] = torch.rand(n, 1, 4, 4, generator=torch.Generator().manual_seed(1))
+    return TensorLoader(x, batch_size=8)
+
+
+def weights(part):
+    return torch.cat([p.detach().flatten().clone() for p in part.parameters()])
+
+
+def test_one_run_trains_one_stage_after_the_other(tmp_path):
+    objective, seen = stages(), []
+    start = weights(objective.model.inference), weights(objective.model.conditional)
+
+    def note(step, losses):
+        seen.append((weights(objective.model.inference), weights(objective.model.conditional), sorted(losses)))
+
+    history = fit_symmetry(objective, data(), Config(steps=10, folder=tmp_path, **QUIET), on_step=note)
+    assert ["nll" in kinds for _, _, kinds in seen] == [False] * 6 + [True] * 4
+    assert torch.equal(seen[5][1], start[1])
+    assert not torch.equal(seen[5][0], start[0])
+    assert torch.equal(seen[-1][0], seen[5][0])
+    assert not torch.equal(seen[-1][1], start[1])
+    assert history.stopped == "finished"
+    assert len(history.column("content")) == 3
+    assert len(history.column("nll")) == 2
+    assert [p.name for p in sorted(tmp_path.iterdir())] == ["checkpoint", "log.jsonl"]
+
+
+def test_a_run_goes_on_from_its_checkpoint_in_either_stage(tmp_path):
+    whole = stages()
+    fit_symmetry(whole, data(), Config(steps=10, **QUIET))
+    for cut in (4, 8):
+        folder = tmp_path / str(cut)
+
+        def stop(step, _, cut=cut):
+            if step == cut:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            fit_symmetry(
+                stages(), data(), Config(steps=10, folder=folder, checkpoint_every=cut - 1, **QUIET), on_step=stop
+            )
+        again = stages()
+        fit_symmetry(again, data(), Config(steps=10, folder=folder, checkpoint_every=cut - 1, resume=True, **QUIET))
+        assert torch.equal(weights(again), weights(whole))
+
+
+def test_schedules_run_over_their_own_stage():
+    part = Within(Cosine(), 10, 4)
+    assert [part(step, 99, 1) for step in (9, 14)] == [0.0, 0.0]
+    assert [part(step, 99, 1) for step in range(10, 14)] == [Cosine()(step, 4, 1) for step in range(4)]
+    objective = stages()
+    own = Optimiser("adam", 2**-9, schedule=WarmupCosine(2))
+    history = fit_symmetry(
+        objective, data(), Config(steps=10, optimiser=own, progress=False, accelerator="cpu", log_every=1)
+    )
+    rates = list(zip(history.column("lr/inference"), history.column("lr/density"), strict=True))
+    assert rates[0] == (2**-10, 0.0)
+    assert rates[1] == (2**-9, 0.0)
+    assert rates[6] == (0.0, 2**-10)
+    with pytest.raises(ValueError, match=r"groups\['inference'\]: received a schedule Within"):
+        fit_symmetry(objective, data(), Config(steps=10, optimiser=Optimiser(schedule=part), **QUIET))
+    with pytest.raises(ValueError, match="steps: received 6; accepted are more than the 6"):
+        fit_symmetry(objective, data(), Config(steps=6, **QUIET))
+
+
+def far():
+    """Poses may go out of the frame, nothing keeps them from it, and the steps are large."""
+    return stages(first=40, bounded=False, invertibility=0.0)
+
+
+HASTY = Config(steps=60, optimiser=Optimiser("adam", 0.2), alarm=Alarm(rows=2), **QUIET)
+
+
+def test_content_is_lost_and_the_alarm_says_so(caplog):
+    with caplog.at_level(logging.WARNING):
+        history = fit_symmetry(far(), data(), HASTY, restarts=0)
+    assert history.stopped == "finished"
+    assert any("of the content of inputs is left in their prototypes" in said for said in history.alarms)
+    assert "Try a blur in the first steps" in caplog.text
+
+
+def test_it_stops_when_asked():
+    with pytest.raises(Collapsed, match="prototypes are alike because they are empty") as caught:
+        fit(far(), data(), replace(HASTY, alarm=Alarm(rows=2, stop=True)))
+    assert caught.value.history.rows[-1]["content"] <= 0.5
+
+
+def test_it_starts_anew_with_a_remedy(tmp_path, caplog):
+    objective = far()
+    with caplog.at_level(logging.WARNING):
+        history = fit_symmetry(objective, data(), replace(HASTY, folder=tmp_path), restarts=2)
+    assert "Starting anew, with blur" in caplog.text
+    assert history.stopped == "finished"
+    assert history.column("content")[-1] > 0.5
+    assert objective.prototypes.invertibility >= 1
+    assert (tmp_path / "collapsed-1" / "log.jsonl").is_file()
+    assert (tmp_path / "checkpoint").is_dir()
+
+
+def test_the_share_of_content_is_watched():
+    watch = Watch(Alarm(rows=2))
+    said = [watch.look(step, {"loss": 0.0, "content": value}) for step, value in enumerate((0.9, 0.4, 0.4, 0.1))]
+    assert [len(messages) for messages in said] == [0, 0, 1, 0]
+    assert said[2][0].startswith("only 40% of the content")
+    assert watch.empty
+
+
+def test_the_law_of_shifts_is_found():
+    """One shape, shifted along x uniformly within ±0.25 and never along y."""
+    model = centred(scale=1e-9)
+    shape = blobs(1)
+    v = torch.stack((torch.rand(256) * 0.5 - 0.25, torch.zeros(256)), -1)
+    x = model.group(shape.expand(256, -1, -1, -1), v)
+    objective = TransformLikelihood(model, ranges={"tx": 0.1, "ty": 0.1}, samples=1)
+    how = Optimiser("adam", 2e-2, clip=2.0, schedule=Cosine(0.05))
+    fit(objective, TensorLoader(x, batch_size=64), Config(steps=120, optimiser=how, **QUIET))
+    with torch.no_grad():
+        moved = model.density(shape).sample((2000,))[:, 0]
+    centre = model.pose(shape).median[0]
+    assert (moved.mean(0) - centre).abs().max() < 0.03
+    assert moved[:, 0].std().item() == pytest.approx(0.5 / 12**0.5, rel=0.15)
+    assert moved[:, 1].std() < 0.02
