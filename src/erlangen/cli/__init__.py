@@ -15,8 +15,9 @@ import tyro
 from .. import __version__
 from .audit import Audit
 from .check import Alarm, Check
-from .fit import Fit, Refusal, Switch
+from .fit import Fit, Switch
 from .progress import progress
+from .refusal import Refusal
 from .reproduce import Reproduce
 from .symmetries import Symmetries
 

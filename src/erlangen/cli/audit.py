@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from ..utils.errors import is_memory
-from .fit import Refusal, Switch, left_open
+from .fit import Switch, left_open
 from .progress import progress
+from .refusal import refusing
 
 __all__ = ["Audit", "parse_ladders"]
 
@@ -78,16 +78,8 @@ class Audit:
 
     def run(self) -> list[Path]:
         """Measures and writes both files."""
-        try:
+        with refusing("--batch-size, --images or --size"):
             return self._run()
-        except ValueError as error:
-            raise Refusal(f"{error}.") from error
-        except (MemoryError, RuntimeError) as error:
-            if not is_memory(error):
-                raise
-            raise Refusal("out of memory; try a smaller --batch-size, --images or --size.") from error
-        except KeyboardInterrupt:
-            raise Refusal("stopped; nothing was written.") from None
 
     def _run(self) -> list[Path]:
         from ..audit import Preprocess, Settings, audit

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from .fit import Refusal
+from .refusal import Refusal
 
 if TYPE_CHECKING:
     from ..audit.gate import Drop

@@ -13,8 +13,9 @@ import tyro
 
 from ..utils.errors import is_memory
 from .progress import progress
+from .refusal import Refusal
 
-__all__ = ["Fit", "Refusal", "parse_transform"]
+__all__ = ["Fit", "parse_transform"]
 
 # Of the library's words for an option and its value, those of the command line.
 WORDS = {
@@ -45,10 +46,6 @@ Switch: TypeAlias = Annotated[bool, tyro.conf.FlagCreatePairsOff]
 def left_open(metavar: str) -> Any:
     """An option without a default that could be shown."""
     return tyro.conf.arg(metavar=metavar, help_behavior_hint="")
-
-
-class Refusal(Exception):
-    """What the user can put right, in a sentence."""
 
 
 @dataclass(frozen=True)

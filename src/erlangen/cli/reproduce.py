@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from .fit import Refusal, left_open
+from .fit import left_open
 from .progress import progress
+from .refusal import Refusal
 
 if TYPE_CHECKING:
     from ..papers import Experiment

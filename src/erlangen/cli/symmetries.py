@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from .fit import TRANSFORM, Refusal, Switch, is_memory, left_open, parse_transform
+from .fit import TRANSFORM, Switch, left_open, parse_transform
+from .refusal import refusing
 
 if TYPE_CHECKING:
     from ..data import DataSet
@@ -58,18 +59,8 @@ class Symmetries:
 
     def run(self) -> list[Path]:
         """Learns, measures and writes both files."""
-        try:
+        with refusing("--batch-size or --size"):
             return self._run()
-        except ValueError as error:
-            raise Refusal(f"{error}.") from error
-        except (MemoryError, RuntimeError) as error:
-            if type(error).__name__ in ("Collapsed", "Diverged"):  # of the training, which says what to try
-                raise Refusal(str(error)) from error
-            if not is_memory(error):
-                raise
-            raise Refusal("out of memory; try a smaller --batch-size or --size.") from error
-        except KeyboardInterrupt:
-            raise Refusal("stopped; nothing was written.") from None
 
     def _run(self) -> list[Path]:
         from ..estimators import SymmetryFinder
