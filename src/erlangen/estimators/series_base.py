@@ -56,7 +56,7 @@ class SeriesEstimator(TransformerMixin, BaseEstimator):
         return self._like(self._warp(x, self._theta(x)), X)
 
     def warps(self, X: Any) -> np.ndarray:
-        """The warp of each series: velocities at the ends of cells, see `erlangen.transforms.CPAB`.
+        """The warp of each series: the coordinates of `transform_`, see `erlangen.transforms.CPAB`.
 
         Shape:
             X: `(n, channels, time)`; result: `(n, cells - 1)`.
