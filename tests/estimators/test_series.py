@@ -191,6 +191,16 @@ def test_all_kinds_of_series(kind, x):
 
 
 @pytest.mark.parametrize("kind", [SeriesAligner, TimeWarpClassifier])
+def test_double_precision_for_those_who_want_it(kind):
+    torch.set_default_dtype(torch.float64)
+    x = np.random.default_rng(0).normal(size=(6, 9)).astype(np.float32)
+    model = kind(**QUICK, **({"epochs": 1} if kind is TimeWarpClassifier else {})).fit(x, [0, 1] * 3)
+    torch.set_default_dtype(torch.float32)
+    assert model.transform(x).dtype == np.float32
+    assert model.inverse_transform(model.transform(x)).shape == x.shape
+
+
+@pytest.mark.parametrize("kind", [SeriesAligner, TimeWarpClassifier])
 def test_tiny_sets_and_one_class(kind):
     own = {**QUICK, **({"epochs": 1} if kind is TimeWarpClassifier else {})}
     one = kind(**own).fit(np.random.default_rng(0).normal(size=(1, 1, 7)), ["only"])
