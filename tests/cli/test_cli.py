@@ -122,9 +122,11 @@ def test_figures_without_stored_numbers_say_how_to_get_them(tmp_path, capsys):
 
 
 def test_figures_compute_when_told(tmp_path, monkeypatch):
+    from erlangen.estimators import bumps
     from erlangen.report import conventions, densities, families, integration
 
     computed = []
+    monkeypatch.setattr(bumps, "align_bumps", lambda images, results, tell: computed.append(results))
     monkeypatch.setattr(families, "compute_families", lambda folder, tell: computed.append(folder))
     monkeypatch.setattr(integration, "compute_quadrature", lambda folder, tell: computed.append(folder))
     for module in (conventions, densities):
@@ -133,4 +135,4 @@ def test_figures_compute_when_told(tmp_path, monkeypatch):
     assert cli.main(arguments) == 0
     assert computed == []
     assert cli.main([*arguments, "--compute"]) == 0
-    assert computed == [tmp_path / "rows"] * 2
+    assert computed == [tmp_path / "rows"] * 2 + [tmp_path / "series"]

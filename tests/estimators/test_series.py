@@ -3,16 +3,13 @@
 import pickle
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 from erlangen.data import warped_bumps
-from erlangen.objectives import SeriesAlignment, variance_about_mean
 from erlangen.report.alignment import alignment_figure
-from erlangen.transforms import CPAB
 from erlangen.utils.io import read_json
 
 sklearn = pytest.importorskip("sklearn", reason="the estimators of series need scikit-learn")
@@ -91,38 +88,6 @@ def test_channels_share_a_warp(bumps):
     np.testing.assert_allclose(found[:, 1], 5 - 3 * found[:, 0], atol=1e-4)
 
 
-def test_variance_about_mean_of_classes():
-    x = torch.randn(7, 2, 5, dtype=torch.float64)
-    assert variance_about_mean(x).item() == pytest.approx(x.var(0).mean().item())
-    y = torch.tensor([4, 1, 4, 1, 4, 9, 9])
-    groups = [x[y == c] for c in (1, 4, 9)]
-    expected = sum(((g - g.mean(0)) ** 2).sum() for g in groups) / (7 - 3) / 10
-    assert variance_about_mean(x, y).item() == pytest.approx(expected.item())
-    assert variance_about_mean(x[:1]).item() == 0
-
-
-def test_the_loss_does_not_reward_squeezing(bumps):
-    """Squeezing all bumps against an end lowers their variance, but the mean no longer explains them."""
-
-    class Fixed(torch.nn.Module):
-        features = 9
-
-        def __init__(self, theta):
-            super().__init__()
-            self.theta = theta
-
-        def forward(self, x):
-            return SimpleNamespace(mode=self.theta.expand(len(x), -1))
-
-    x = torch.from_numpy(bumps[0])
-    transform = CPAB((10,))
-    still, squeezed = torch.zeros(1, 9), torch.linspace(0.5, 6, 9)[None]
-    objectives = [SeriesAlignment(transform, Fixed(theta), smoothness=0, centring=0) for theta in (still, squeezed)]
-    before, after = (objective((x,))["error"] for objective in objectives)
-    assert variance_about_mean(transform(x, squeezed.expand(300, -1))) < 0.6 * variance_about_mean(x)
-    assert after >= before
-
-
 # Classification
 
 
@@ -188,6 +153,16 @@ def test_all_kinds_of_series(kind, x):
     assert found.dtype == (np.float32 if x.dtype == np.float32 else np.float64)
     if kind is TimeWarpClassifier:
         assert set(model.predict(x)) <= {"a", "b"}
+
+
+@pytest.mark.parametrize("kind", [SeriesAligner, TimeWarpClassifier])
+def test_double_precision_for_those_who_want_it(kind):
+    torch.set_default_dtype(torch.float64)
+    x = np.random.default_rng(0).normal(size=(6, 9)).astype(np.float32)
+    model = kind(**QUICK, **({"epochs": 1} if kind is TimeWarpClassifier else {})).fit(x, [0, 1] * 3)
+    torch.set_default_dtype(torch.float32)
+    assert model.transform(x).dtype == np.float32
+    assert model.inverse_transform(model.transform(x)).shape == x.shape
 
 
 @pytest.mark.parametrize("kind", [SeriesAligner, TimeWarpClassifier])

@@ -14,6 +14,7 @@ from erlangen.models import Averaged
 from erlangen.objectives import PSTN, LearningToTransform, Objective
 from erlangen.train import Config, Cosine, Diverged, Optimiser, TensorLoader, fit, fit_many
 from erlangen.train.engine import launch
+from erlangen.train.joined import Joined
 from erlangen.train.many import StackEngine
 from erlangen.train.noise import MemberNoise
 from erlangen.train.stack import Stack
@@ -243,6 +244,35 @@ def test_double_precision_is_handed_back():
     loaders = [TensorLoader(*(t.float() for t in data().tensors), batch_size=8)] * 2
     fit_many(objectives, loaders, config(steps=1, precision="64-true"))
     assert objectives[1].scale.dtype == DOUBLE
+
+
+class Plain:
+    """A loader of another kind, with the same batches."""
+
+    def __init__(self, loader):
+        self.loader = loader
+
+    def __len__(self):
+        return len(self.loader)
+
+    def epoch(self, number, device, start=0):
+        return self.loader.epoch(number, device, start)
+
+
+@pytest.mark.parametrize("start", [0, 1, 2])
+def test_batches_side_by_side_are_those_of_each(start):
+    same = data()
+    other = TensorLoader(*same.tensors, batch_size=8, seed=3)
+    third = TensorLoader(*(t + 1 for t in same.tensors), batch_size=8, seed=4, shuffle=False)
+    device, loaders = torch.device("cpu"), [same, other, third]
+    pooled = list(Joined("loaders", loaders).epoch(2, device, start))
+    stacked = list(Joined("loaders", [Plain(loader) for loader in loaders]).epoch(2, device, start))
+    alone = zip(*(loader.epoch(2, device, start) for loader in loaders), strict=True)
+    for a, b, batches in zip(pooled, stacked, alone, strict=True):
+        for x, y, parts in zip(a, b, zip(*batches, strict=True), strict=True):
+            assert torch.equal(x, y)
+            assert torch.equal(x, torch.stack(parts))
+    assert len(pooled) == 3 - start
 
 
 class Tied(Objective):

@@ -61,6 +61,7 @@ SERIES = {
     "factored time": TimeAffine("stretch", "shift", factored=True),
     "shift of time": TimeAffine("shift"),
     "cpab of time": CPAB((5,)),
+    "cpab of time, orthonormal": CPAB((5,), orthonormal=True),
     "cpab of time without a border": CPAB((4,), zero_boundary=False),
     "reversal": Flips(),
     "cyclic shifts of time": Shifts(4),

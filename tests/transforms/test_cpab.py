@@ -71,3 +71,33 @@ def test_bad_cells(cells):
 def test_volume_is_for_images():
     with pytest.raises(ValueError, match="for images only"):
         CPAB((5,), volume_preserving=True)
+
+
+@pytest.mark.parametrize("zero_boundary", [True, False])
+def test_orthonormal_coordinates_are_those_of_the_affine_parameters(zero_boundary):
+    """Slopes and offsets of all cells, of time from 0 to 1, have the length of the coordinates."""
+    cells = 10
+    transform = CPAB((cells,), orthonormal=True, zero_boundary=zero_boundary)
+    v = torch.randn(6, transform.features)
+    nodes = transform.element(v) / 2  # time from -1 to 1 has twice the length
+    ends = torch.nn.functional.pad(nodes, (1, 1)) if zero_boundary else nodes
+    slope = ends.diff(dim=-1) * cells
+    offset = ends[:, :-1] - slope * torch.arange(cells) / cells
+    torch.testing.assert_close(torch.cat((slope, offset), -1).norm(dim=-1), v.norm(dim=-1))
+    torch.testing.assert_close(transform.basis, transform.basis.T)
+    p = torch.linspace(-0.9, 0.9, 7).reshape(1, 7, 1).expand(6, -1, -1)
+    back = transform.act_points(transform.inverse(transform.element(v)), transform.act_points(transform.element(v), p))
+    torch.testing.assert_close(back, p)
+
+
+def test_independent_orthonormal_coordinates_are_smooth():
+    """Neighbouring velocities go together; twin: those that are the coordinates themselves do not."""
+    v = torch.randn(4000, 9)
+    for orthonormal, together in ((True, True), (False, False)):
+        nodes = CPAB((10,), orthonormal=orthonormal).element(v)
+        assert (torch.corrcoef(nodes.T).diagonal(1).min() > 0.5) == together
+
+
+def test_orthonormal_is_for_series():
+    with pytest.raises(ValueError, match="orthonormal: received True for images"):
+        CPAB((3, 3), orthonormal=True)

@@ -56,7 +56,7 @@ class SeriesEstimator(TransformerMixin, BaseEstimator):
         return self._like(self._warp(x, self._theta(x)), X)
 
     def warps(self, X: Any) -> np.ndarray:
-        """The warp of each series: velocities at the ends of cells, see `erlangen.transforms.CPAB`.
+        """The warp of each series: the coordinates of `transform_`, see `erlangen.transforms.CPAB`.
 
         Shape:
             X: `(n, channels, time)`; result: `(n, cells - 1)`.
@@ -93,8 +93,8 @@ class SeriesEstimator(TransformerMixin, BaseEstimator):
             raise ValueError(f"missing: received {self.missing!r}; accepted are 'raise' and 'interpolate'")
         if not (isinstance(X, list | tuple) and len({np.shape(one) for one in X}) > 1):
             X = self._array(X, reset)
-        length = None if reset else self.length_in_
-        how: Any = {"missing": self.missing, "unequal": self.unequal, "length": length}
+        length, dtype = (None, torch.get_default_dtype()) if reset else (self.length_in_, self.offset_.dtype)
+        how: Any = {"missing": self.missing, "unequal": self.unequal, "length": length, "dtype": dtype}
         x = stack_series([np.asarray(one) for one in X], **how).x
         if reset:
             self.n_channels_in_, self.length_in_ = int(x.shape[1]), int(x.shape[2])

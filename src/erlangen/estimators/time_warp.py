@@ -24,6 +24,7 @@ __all__ = ["TimeWarpClassifier"]
 
 KERNELS = (8, 5, 3)
 TRUNCATION = 10.0  # of the t, in units of its scale: beyond it nothing is left of a series
+FIRST = 0.08  # the scale with which warps begin, as a share of the preferred one; as in the published code
 SLOWER = 0.1  # the learning rate of the localiser over that of the classifier, as in the published code
 
 
@@ -39,7 +40,7 @@ class TimeWarpClassifier(ClassifierMixin, SeriesEstimator):
     Args:
         cells: in how many cells of time velocities are linear.
         weight: w, of the divergence from the prior on the precision of warps: more of it, wider warps.
-        spread: the scale of velocities that the prior prefers, in halves of the whole time per unit.
+        spread: the scale of the coordinates of warps that the prior prefers, see `CPAB` with `orthonormal`.
         width: of the convolutions of classifier and localiser.
         epochs: how long it is trained; at least `steps`, and more epochs where the set is small.
         steps: the least number of steps.
@@ -74,7 +75,7 @@ class TimeWarpClassifier(ClassifierMixin, SeriesEstimator):
         *,
         cells: int = 10,
         weight: float = 1e-4,
-        spread: float = 0.1,
+        spread: float = 1.0,
         width: int = 64,
         epochs: int = 50,
         steps: int = 500,
@@ -157,10 +158,10 @@ class TimeWarpClassifier(ClassifierMixin, SeriesEstimator):
 
     def _build(self, classes: int) -> Averaged:
         """The four nouns but the last: a warp of time, a Student-t over it, an averaged classifier."""
-        transform, widths = CPAB((self.cells,)), (self.width,) * 3
+        transform, widths = CPAB((self.cells,), orthonormal=True), (self.width,) * 3
         encoder = SeriesLocaliser(self.n_channels_in_, widths=widths, kernels=KERNELS, bins=BINS, dropout=0.0)
         conditional = StudentT(
-            transform.features, encoder.features, encoder=encoder, spread=self.spread / 4, truncation=TRUNCATION
+            transform.features, encoder.features, encoder=encoder, spread=FIRST * self.spread, truncation=TRUNCATION
         )
         net = SeriesCNN(self.n_channels_in_, classes, widths=widths, kernels=KERNELS)
         return Averaged(

@@ -59,13 +59,23 @@ class TensorLoader:
     def epoch(self, number: int, device: torch.device, start: int = 0) -> Iterator[tuple[Tensor, ...]]:
         """The batches of an epoch, from `start` on, in the order of `data.batches`."""
         self._settle(device)
-        home, n = self.tensors[0].device, len(self.tensors[0])
-        index = order(n, seed=self.seed, epoch=number) if self.shuffle else torch.arange(n)
-        for rows in index[start * self.batch_size : self.rows].to(home).split(self.batch_size):
+        home = self.tensors[0].device
+        for rows in self.order(number)[start * self.batch_size :].to(home).split(self.batch_size):
             batch = [tensor.index_select(0, rows) for tensor in self.tensors]
             if home != device and device.type == "cuda":
                 batch = [tensor.pin_memory() for tensor in batch]  # only pinned memory is copied without waiting
             yield tuple(tensor.to(device, non_blocking=True) for tensor in batch)
+
+    def order(self, number: int) -> Tensor:
+        """The rows of an epoch in their order, on the CPU."""
+        n = len(self.tensors[0])
+        index = order(n, seed=self.seed, epoch=number) if self.shuffle else torch.arange(n)
+        return index[: self.rows]
+
+    def whole(self, device: torch.device) -> bool:
+        """Whether all of it lies on the device; it is moved there if there is room."""
+        self._settle(device)
+        return all(tensor.device == device for tensor in self.tensors)
 
     def _settle(self, device: torch.device) -> None:
         if device.type == "cuda" and any(tensor.device != device for tensor in self.tensors):

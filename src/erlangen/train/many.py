@@ -15,10 +15,11 @@ from .config import Config, Optimiser
 from .engine import Engine, launch
 from .fit import check_batches, train
 from .history import History
+from .joined import Joined
 from .loader import Loader
 from .noise import MemberNoise, Share, seed_noise
 from .run import Run
-from .stack import Joined, Stack
+from .stack import Stack
 
 __all__ = ["fit_many"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Self
 
 import torch
@@ -11,9 +11,8 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from ..objectives import Objective
-from ..utils.shapes import describe
 
-__all__ = ["Joined", "Stack"]
+__all__ = ["Stack"]
 
 PLAIN = (bool, int, float, str, tuple, frozenset, type(None))  # what modules are configured with
 
@@ -99,33 +98,6 @@ class Stack(Objective):
         """Puts tensors of an objective back into the stack."""
         for name, tensor in tensors.items():
             getattr(self, self.names[name])[place].copy_(tensor)
-
-
-class Joined:
-    """The batches of several loaders side by side: tensors `(M, B, ...)`.
-
-    Args:
-        name: of the argument, for errors.
-        loaders: of equal length, with batches of equal shapes.
-    """
-
-    def __init__(self, name: str, loaders: Sequence[Any]) -> None:
-        lengths = [len(loader) for loader in loaders]
-        if len(set(lengths)) != 1:
-            raise ValueError(f"{name}: received loaders of {lengths} batches; accepted are as many batches in each")
-        self.name, self.loaders = name, loaders
-
-    def __len__(self) -> int:
-        return len(self.loaders[0])
-
-    def epoch(self, number: int, device: torch.device, start: int = 0) -> Iterator[tuple[Tensor, ...]]:
-        """The batches of an epoch, from `start` on."""
-        for batches in zip(*(loader.epoch(number, device, start) for loader in self.loaders), strict=True):
-            for batch in batches:
-                if [t.shape for t in batch] != [t.shape for t in batches[0]]:
-                    got = " and ".join(describe(t) for t in (batches[0][0], batch[0]))
-                    raise ValueError(f"{self.name}: received batches with {got}; accepted are batches of equal shapes")
-            yield tuple(torch.stack(parts) for parts in zip(*batches, strict=True))
 
 
 def _tensors(objectives: Sequence[Objective]) -> dict[str, list[Tensor]]:

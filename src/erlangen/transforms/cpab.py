@@ -31,7 +31,11 @@ class CPAB(Spatial):
         zero_boundary: whether the border stays in place (of images: content slides along it).
         volume_preserving: whether areas are kept, images only. θ then spans the fields without divergence, scaled so
             that no velocity varies more than θ does.
-        bounds: ranges that differ from ±0.5, by name ("theta0", "theta1", ...).
+        orthonormal: series only: whether θ are coordinates in an orthonormal basis of the slopes and offsets of all
+            cells (of time from 0 to 1), as in published code, and not the velocities themselves. Independent θ then
+            are smooth flows, whatever the number of cells. Of all such bases it is the one nearest to the velocities;
+            elements are velocities in both.
+        bounds: ranges that differ from ±0.5 (±2 if orthonormal), by name ("theta0", "theta1", ...).
         **kwargs: interpolation, padding and fill, see `Spatial`. With a zero boundary nothing comes from outside, so
             that padding is "border" by default.
 
@@ -44,6 +48,7 @@ class CPAB(Spatial):
     """
 
     invertible = True
+    basis: Tensor | None
 
     def __init__(
         self,
@@ -51,6 +56,7 @@ class CPAB(Spatial):
         *,
         zero_boundary: bool = True,
         volume_preserving: bool = False,
+        orthonormal: bool = False,
         bounds: Bounds | None = None,
         **kwargs: Any,
     ) -> None:
@@ -58,20 +64,26 @@ class CPAB(Spatial):
             raise ValueError(f"cells: received {cells!r}; accepted is (n,) for series or (n, m) for images")
         if len(cells) == 1 and volume_preserving:
             raise ValueError("volume_preserving: received True for series; accepted for images only")
+        if len(cells) == 2 and orthonormal:
+            raise ValueError("orthonormal: received True for images; accepted for series only")
         if len(cells) == 1:
             field = Field1d(cells[0], zero_boundary=zero_boundary)
         else:
             field = Field2d((cells[0], cells[1]), zero_boundary=zero_boundary, volume_preserving=volume_preserving)
         names = tuple(f"theta{k}" for k in range(field.features))
         kwargs = inside_frame(kwargs) if zero_boundary else kwargs
-        super().__init__(names, resolve_bounds(names, dict.fromkeys(names, 0.5), bounds), **kwargs)
+        widest = 2.0 if orthonormal else 0.5
+        super().__init__(names, resolve_bounds(names, dict.fromkeys(names, widest), bounds), **kwargs)
         self.dims = len(cells)
         self.element_shape = (field.features,)
         self.field = field
+        basis = _orthonormal(cells[0], zero_boundary).to(self.bounds.dtype) if orthonormal else None
+        self.register_buffer("basis", basis, persistent=False)
 
     def element(self, v: Tensor) -> Tensor:
-        """The coordinates themselves."""
-        return self.coordinates(v)
+        """The velocities: the coordinates themselves, unless they are `orthonormal`."""
+        v = self.coordinates(v)
+        return v if self.basis is None else v @ self.basis.to(v.dtype)
 
     def inverse(self, g: Tensor) -> Tensor:
         """The flow backwards in time: −θ."""
@@ -92,3 +104,21 @@ class CPAB(Spatial):
         """The flow in our coordinates, whose unit is the longer side for both axes."""
         extent = half_extent(size, p)
         return self.field.flow(g, p / extent) * extent
+
+
+def _orthonormal(cells: int, zero_boundary: bool) -> Tensor:
+    r"""From coordinates to velocities, in halves of the time: $2 (M^\top M)^{-1/2}$, which is symmetric.
+
+    M maps velocities at the ends of cells of [0, 1] to the slope and the offset in each cell, the affine parameters of
+    the field, of which $M (M^\top M)^{-1/2}$ is an orthonormal basis.
+
+    Shape:
+        result: `(d, d)`, float64.
+    """
+    ends = torch.eye(cells + 1, dtype=torch.float64)
+    ends = ends[:, 1:-1] if zero_boundary else ends
+    slope = ends.diff(dim=0) * cells
+    offset = ends[:-1] - slope * (torch.arange(cells, dtype=torch.float64) / cells)[:, None]
+    matrix = torch.cat((slope, offset))
+    values, vectors = torch.linalg.eigh(matrix.T @ matrix)
+    return 2 * (vectors * values.rsqrt()) @ vectors.T

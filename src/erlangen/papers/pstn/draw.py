@@ -43,7 +43,7 @@ def by_size(rows: Rows, methods: Sequence[str]) -> Figure:
 def by_weight(rows: Rows, methods: Sequence[str]) -> Figure:
     """For each size a line for each method: a dot for each fold with the chosen weight, and a bar for their mean."""
     datasets = sorted({row["dataset"] for row in rows}, key=_size)
-    figure, axes = sheet(1, len(datasets), (2.4 * len(datasets) + 1.4, 2.6))
+    figure, axes = sheet(1, len(datasets), (max(6.4, 2.4 * len(datasets) + 1.4), 2.8))
     for panel, dataset in zip(axes, datasets, strict=True):
         for line, method in enumerate(methods):
             mine = [r for r in rows if (r["method"], r["dataset"]) == (method, dataset)]

@@ -11,14 +11,13 @@ with a localiser and without. All methods begin at the identity.
 *Training.* As the published code: 200 epochs of batches of 16, Adam with a rate of 0.001, a tenth of it for the
 localiser, no weight decay (the paper says 0.01), ten samples in training and in prediction, a CPAB warp of ten cells.
 
-*Units.* Published coordinates of a warp are those in an orthonormal basis of the parameters of all cells; a unit of
-them moves a node by 0.225 (root mean square) of ours, halves of the whole time. The prior and the first spread are
-scaled by that, and so mean the same. Student's t ends at ten times its scale: farther, nothing is left of a series.
+*Coordinates.* As in the published code they are those in an orthonormal basis of the parameters of all cells
+(`CPAB(orthonormal=True)`; which of these bases differs), so that its prior and its first spread mean the same here.
+Student's t ends at ten times its scale: farther, nothing is left of a series.
 """
 
 from __future__ import annotations
 
-import math
 import statistics
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -29,7 +28,7 @@ from torch import Tensor
 
 from ...data import DataSet, DataUnavailableError, warped_bumps
 from ...data import load as load_set
-from ...distributions import Conditional, Dirac, GlobalUniform, StudentT
+from ...distributions import Conditional, GlobalUniform, preset
 from ...metrics import ece, nll, two_sample_t
 from ...models import Averaged
 from ...nets import SeriesCNN, SeriesLocaliser
@@ -44,8 +43,6 @@ __all__ = ["Training", "build", "compare", "data_set", "how", "name_of", "predic
 
 PUBLISHED = 200  # epochs
 CELLS = 10
-UNIT = 0.225  # of published coordinates, in ours
-SPREAD = UNIT * math.sqrt(math.log1p(math.exp(-5)))  # with which the t begins, as the published code
 FARTHEST = 10.0
 SHARE = 0.25  # of a training part: set aside for choices, or in place of a test part
 
@@ -116,7 +113,7 @@ def data_set(config: Training, part: str) -> DataSet:
 
 def build(config: Training) -> AveragedObjective:
     """The four nouns: a warp of time, a point or a t over it, an averaged classifier, and the bound."""
-    data, transform = data_set(config, "train"), CPAB((CELLS,))
+    data, transform = data_set(config, "train"), CPAB((CELLS,), orthonormal=True)
     channels, classes = data.x.shape[1], len(data.classes)
     widths = (8,) * 5 if config.small else SeriesCNN.WIDTHS if config.method == "cnn" else SeriesCNN.BEHIND
     with seeded(config.seed):
@@ -125,7 +122,7 @@ def build(config: Training) -> AveragedObjective:
     averaged = Averaged(net, transform, conditional, samples=config.samples, eval_samples=10, largest=2**14)
     if config.method == "cnn":
         return Plain(averaged)
-    return PSTN(averaged, config.weight, beta0=UNIT**2)
+    return PSTN(averaged, config.weight)
 
 
 def _conditional(config: Training, transform: CPAB, channels: int) -> Conditional:
@@ -133,10 +130,9 @@ def _conditional(config: Training, transform: CPAB, channels: int) -> Conditiona
         return GlobalUniform.over(transform, 1).requires_grad_(False)
     small: Any = {"widths": (8, 8, 8)} if config.small else {}
     encoder = SeriesLocaliser(channels, **small)
-    own: Any = {"encoder": encoder, "bounds": None}
     if config.method == "stn":
-        return Dirac.over(transform, encoder.features, **own)
-    return StudentT.over(transform, encoder.features, spread=SPREAD, truncation=FARTHEST, **own)
+        return preset("stn", transform, encoder.features, encoder=encoder, bounds=None)
+    return preset("pstn-code", transform, encoder.features, encoder=encoder, truncation=FARTHEST)
 
 
 def trained(config: Training, device: str = "cpu") -> tuple[Averaged, int]:
