@@ -110,8 +110,7 @@ SPRITES = Training(
     pool=4,
     noise=0.2,
 )
-# The paper has no price on what is lost for colours; without one, prototypes are clipped, and poses lose their unit.
-COLOURS = Training(data="colour", added=0.0, names=COLOUR, anchored=False, invertibility=1.0, steps=(8000, 12_000))
+COLOURS = Training(data="colour", added=0.0, names=COLOUR, anchored=False, invertibility=0.0, steps=(8000, 12_000))
 TINY: Any = {
     **{"inputs": 64, "size": 16, "steps": (2, 2), "batch": 8, "samples": 1, "copies": 2, "inference": (8,)},
     **{"generative": (8,), "layers": 2, "width": 8},
