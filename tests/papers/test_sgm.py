@@ -18,16 +18,16 @@ from ..models.poses import blobs, centred
 
 def test_the_spread_of_a_perfect_pose_is_nothing():
     model, x = centred(), blobs()
-    h = moved(model, x, {"tx": 0.25, "ty": 0.25}, 4)
+    h = moved(model, x, {"tx": (-0.25, 0.25), "ty": (-0.25, 0.25)}, 4)
     assert spread(model, x, h) < 1e-9
     assert spread(centred(wrong=2.0), x, h) > 0.05
 
 
 def test_orbits_stay_within_their_ranges():
     model, x = centred(), blobs()
-    v = model.group.element_log(moved(model, x, {"tx": 0.25}, 50))
-    assert v[..., 0].abs().max() <= 0.25
-    assert v[..., 0].abs().max() > 0.2
+    v = model.group.element_log(moved(model, x, {"tx": (-0.1, 0.25)}, 50))
+    assert -0.1 <= v[..., 0].min() < -0.08
+    assert 0.2 < v[..., 0].max() <= 0.25
     assert v[..., 1].abs().max() < 1e-12
 
 
@@ -56,10 +56,10 @@ def test_groups_have_the_coordinates_that_are_named(names):
     assert group.names == names
     assert set(ranges_of(config)) == set(names)
     low, high = group.bounds
-    for name, half in ranges_of(config).items():
+    for name, (a, b) in ranges_of(config).items():
         k = names.index(name)
-        assert -low[k] >= half - 1e-6
-        assert high[k] >= half - 1e-6
+        assert low[k] <= a + 1e-6
+        assert high[k] >= b - 1e-6
 
 
 def test_training_sets_are_cut_and_digits_chosen():

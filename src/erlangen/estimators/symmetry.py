@@ -140,7 +140,9 @@ class SymmetryFinder:
             self.model_ = self._build(x, ranges)
             settings: Any = {"ranges": ranges, "samples": self.samples}
             blur = Blur(2.0, max(1, first // 10))
-            prototypes = PrototypeInference(self.model_, invertibility=0.1, blur=blur, **settings)
+            # Behind the clips of colours the price on what is lost has a gradient of the wrong sign.
+            price = 0.1 if isinstance(self.model_.group, Affine) else 0.0
+            prototypes = PrototypeInference(self.model_, invertibility=price, blur=blur, **settings)
             objective = TwoStages(prototypes, TransformLikelihood(self.model_, **settings), first)
         loader = TensorLoader(x, batch_size=min(self.batch_size, len(x)), seed=self.seed, drop_last=True)
         self.history_ = fit_symmetry(objective, loader, self._config(first, second))

@@ -21,6 +21,9 @@ from .base import Counted, Objective
 __all__ = ["Blur", "PrototypeInference", "TransformLikelihood", "TwoStages"]
 
 
+CELLS = 8  # along a side, of the grid on which content is compared
+
+
 class Blur(nn.Module):
     r"""A Gaussian filter of 5 × 5 whose $\sigma$ falls from its first value to 0, linearly (SGM appendix B).
 
@@ -68,7 +71,7 @@ class PrototypeInference(Counted):
     $q_\omega(\eta \mid x)$ (appendix B).
 
     The right-hand side does not see an image that is moved out of its frame with all its orbit, so a price is put on
-    what a prototype loses (equation 7), and the share that is left is logged as `content`:
+    what a prototype loses (equation 7), and the share that is left, at 8 × 8 means, is logged as `content`:
 
     $$ \mathrm{mse}\bigl(x, \mathcal{T}_{f(x)}(\mathcal{T}_{f(x)}^{-1}(x))\bigr), \qquad
        \mathrm{content} = 1 - \frac{\|x - \mathcal{T}_{f(x)}(\mathcal{T}_{f(x)}^{-1}(x))\|^2}{\|x - \bar x\|^2}. $$
@@ -158,8 +161,10 @@ class PrototypeInference(Counted):
         group = self.model.group
         back = group.act(pose, group.act(group.inverse(pose), x))
         lost = (back - x).square().mean()
-        spread = (x - x.flatten(2).mean(-1).view(*x.shape[:2], *[1] * (x.ndim - 2))).square().mean()
-        return lost, 1 - (lost.detach() / spread.clamp_min(1e-12)).clamp(0, 1)
+        with torch.no_grad():
+            away = x - x.flatten(2).mean(-1).view(*x.shape[:2], *[1] * (x.ndim - 2))
+            share = _coarse(back - x).square().mean() / _coarse(away).square().mean().clamp_min(1e-12)
+        return lost, 1 - share.clamp(0, 1)
 
 
 class TransformLikelihood(Objective):
@@ -282,6 +287,11 @@ class Chance(nn.Module):
         low, high = self.ranges
         u = torch.rand(n, len(x), len(low), dtype=low.dtype, device=low.device)
         return self.group.element(low + (high - low) * u)
+
+
+def _coarse(x: Tensor) -> Tensor:
+    """Means over an eighth of each side: what two interpolations do to a fine texture is gone, what is empty stays."""
+    return F.adaptive_avg_pool2d(x, CELLS) if x.ndim == 4 else F.adaptive_avg_pool1d(x, CELLS)
 
 
 def _check_model(model: object) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -148,14 +149,18 @@ def group_of(config: Training) -> Group:
     return Affine(*config.names, factored=True, bounds={n: wide[n] for n in config.names if n in wide})
 
 
-def ranges_of(config: Training) -> dict[str, float]:
-    """How far random transformations go, half the range of each coordinate (appendix C)."""
+def ranges_of(config: Training) -> dict[str, tuple[float, float]]:
+    """How far random transformations go (appendix C).
+
+    Differs from the paper for saturation and value, which are hardly raised: what is clipped at 1 has lost its pose,
+    and a range as far up as down clips most digits.
+    """
     if set(config.names) <= set(COLOUR):
-        return {
-            name: half for name, half in (("hue", 0.5), ("saturation", 1.0), ("value", 0.3)) if name in config.names
-        }
+        known = {"hue": (-0.5, 0.5), "saturation": (-1.0, 0.1), "value": (-0.5, 0.01)}
+        return {name: known[name] for name in config.names}
     reach = {"angle": math.radians(config.reach)}
-    return {name: reach.get(name, config.ranges) for name in config.names}
+    halves = {name: reach.get(name, config.ranges) for name in config.names}
+    return {name: (-half, half) for name, half in halves.items()}
 
 
 def build(config: Training) -> TwoStages:
@@ -230,12 +235,14 @@ def _warm(steps: int, final: float) -> WarmupCosine:
     return WarmupCosine(max(1, steps // 10), final)
 
 
-def moved(model: SymmetryModel, x: Tensor, ranges: dict[str, float], views: int, seed: int = 0) -> Tensor:
+def moved(
+    model: SymmetryModel, x: Tensor, ranges: Mapping[str, tuple[float, float]], views: int, seed: int = 0
+) -> Tensor:
     """Random elements for an orbit of each input, uniform within ranges, `(K, B, ...)`; the rest stays as it is."""
     group = model.group
     low, high = (group.origin.double().cpu().clone() for _ in range(2))
-    for name, half in ranges.items():
-        low[group.names.index(name)], high[group.names.index(name)] = -half, half
+    for name, ends in ranges.items():
+        low[group.names.index(name)], high[group.names.index(name)] = ends
     u = torch.rand(views, len(x), len(low), generator=generator(seed), dtype=torch.float64)
     return group.element((low + (high - low) * u).to(group.bounds))
 

@@ -11,7 +11,6 @@ Time: after figure 8, which trains the model, seconds.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 import torch
@@ -55,7 +54,7 @@ def orbit_rows(config: Config, training: Training, orbits: dict[str, tuple[str, 
     """One row for each kind of orbit."""
     model, _ = trained(training, config.device)
     x, rows = data_set(training, "test", config.inputs).x, []
-    ranges = {"angle": math.pi} | ranges_of(training)
+    ranges = ranges_of(training)
     for kind, names in orbits.items():
         h = moved(model, x, {name: ranges[name] for name in names}, config.views)
         row: Row = {"method": "voted", "dataset": training.data, "seed": config.seed, "scale": training.scale}

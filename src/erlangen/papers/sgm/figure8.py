@@ -96,7 +96,9 @@ def run(config: Config) -> list[Row]:
     for (method, dataset), training in build(config).items():
         model, notes = trained(training, config.device)
         x = data_set(training, "test", config.inputs).x
-        h = moved(model, x, ranges_of(training) | ({"shear": 0.0} if "shear" in training.names else {}), config.views)
+        h = moved(
+            model, x, ranges_of(training) | ({"shear": (0.0, 0.0)} if "shear" in training.names else {}), config.views
+        )
         seconds = notes["seconds"].item()
         row: Row = {"method": method, "dataset": dataset, "seed": config.seed, "scale": training.scale}
         row |= {"spread": 100 * spread(model, x, h), "content": 100 * notes["content"].item(), "seconds": seconds}
