@@ -11,9 +11,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import tyro
 
-from ..utils.errors import is_memory
 from .progress import progress
-from .refusal import Refusal
+from .refusal import refusing
 
 __all__ = ["Fit", "parse_transform"]
 
@@ -26,7 +25,7 @@ WORDS = {
         "Start again with a smaller --lr, or --precision 32-true, and another --output"
     ),
 }
-OUT_OF_MEMORY = "out of memory; try a smaller --batch-size, --samples, --eval-samples or --size, and another --output."
+SMALLER = "a smaller --batch-size, --samples, --eval-samples or --size, and another --output"
 QUICK = {"steps": 120, "batch_size": 64, "samples": 2, "eval_samples": 8}
 
 
@@ -122,16 +121,8 @@ class Fit:
     def run(self) -> list[Path]:
         """Trains and writes the run folder."""
         folder = (self.output or new_folder(self.data, self.method)).expanduser()
-        try:
+        with refusing(SMALLER, stopped=stopped(folder), words=in_words):
             return self._run(folder)
-        except (ValueError, FileExistsError) as error:
-            raise Refusal(in_words(str(error))) from error
-        except (MemoryError, RuntimeError) as error:
-            if not is_memory(error):
-                raise
-            raise Refusal(OUT_OF_MEMORY) from error
-        except KeyboardInterrupt:
-            raise Refusal(stopped(folder)) from None
 
     def _run(self, folder: Path) -> list[Path]:
         from ..estimators import RunConfig, prepare, train_run

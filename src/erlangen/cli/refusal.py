@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-
-from ..utils.errors import is_memory
 
 __all__ = ["Refusal", "refusing"]
 
@@ -17,21 +15,27 @@ class Refusal(Exception):
 
 
 @contextmanager
-def refusing(smaller: str) -> Iterator[None]:
+def refusing(
+    smaller: str, *, stopped: str = "stopped; nothing was written.", words: Callable[[str], str] = "{}.".format
+) -> Iterator[None]:
     """Turns what a user can mend, or has asked for, into a `Refusal`.
 
     Args:
-        smaller: the options that take less memory.
+        smaller: what takes less memory.
+        stopped: what is said when the user interrupts.
+        words: an error of the library in the words of the command line.
     """
     try:
         yield
-    except ValueError as error:
-        raise Refusal(f"{error}.") from error
+    except (ValueError, FileExistsError) as error:
+        raise Refusal(words(str(error))) from error
     except (MemoryError, RuntimeError) as error:
+        from ..utils.errors import is_memory
+
         if type(error).__name__ in TOLD:
             raise Refusal(str(error)) from error
         if not is_memory(error):
             raise
-        raise Refusal(f"out of memory; try a smaller {smaller}.") from error
+        raise Refusal(f"out of memory; try {smaller}.") from error
     except KeyboardInterrupt:
-        raise Refusal("stopped; nothing was written.") from None
+        raise Refusal(stopped) from None

@@ -59,7 +59,7 @@ class Symmetries:
 
     def run(self) -> list[Path]:
         """Learns, measures and writes both files."""
-        with refusing("--batch-size or --size"):
+        with refusing("a smaller --batch-size or --size"):
             return self._run()
 
     def _run(self) -> list[Path]:
