@@ -313,6 +313,7 @@ def changed(objective, **attributes):
         (lambda: fit_many(tinies(2), [data(), data(rows=23)], config()), "loaders: received batches with"),
         (lambda: fit_many(tinies(2), [data()] * 2, [config(), config(steps=8)]), r"config\[1\].steps: received 8"),
         (lambda: fit_many(tinies(2), [data()] * 2, config(compile=True)), "compile: received True"),
+        (lambda: fit_many(tinies(2), [data()] * 2, config(devices=2)), "devices: received 2 on 1 machines"),
         (lambda: fit_many(tinies(2), [data()] * 2, config(patience=2)), "patience"),
         (
             lambda: fit_many([tinies(1)[0], changed(tinies(1)[0], burn_in=4)], [data()] * 2, config()),

@@ -85,8 +85,6 @@ class StackEngine(Engine):
 
     def __init__(self, stack: Stack, configs: Sequence[Config], fabric: Any) -> None:
         super().__init__(stack, configs[0], fabric)
-        if fabric.world_size > 1:
-            raise ValueError(f"devices: received {fabric.world_size} processes; accepted is one")
         self.shape = (stack.count,)
         self.seeds = self.identity = [config.seed for config in configs]
         self.own_noise = not configs[0].graph
@@ -185,6 +183,9 @@ def _check(
             raise ValueError(f"config[{place}]: received {describe(config)}; accepted is a Config")
     if configs[0].compile:
         raise ValueError("compile: received True; accepted is False (on CUDA graph=True takes the host out of a step)")
+    if configs[0].devices * configs[0].num_nodes > 1:
+        got = f"{configs[0].devices} on {configs[0].num_nodes} machines"
+        raise ValueError(f"devices: received {got}; accepted is one on one machine")
     for place, config in enumerate(configs):
         for field in fields(Config):
             one, other = (_shared(getattr(c, field.name), field.name) for c in (configs[0], config))
