@@ -121,7 +121,7 @@ class Fit:
     def run(self) -> list[Path]:
         """Trains and writes the run folder."""
         folder = (self.output or new_folder(self.data, self.method)).expanduser()
-        with refusing(SMALLER, stopped=stopped(folder), words=in_words):
+        with refusing(SMALLER, stopped=lambda: stopped(folder), words=in_words):
             return self._run(folder)
 
     def _run(self, folder: Path) -> list[Path]:

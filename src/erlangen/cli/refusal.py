@@ -9,6 +9,8 @@ __all__ = ["Refusal", "refusing"]
 
 TOLD = ("Collapsed", "Diverged")  # of training, which says what to try; by name, for torch is slow to import
 
+UNWRITTEN = "stopped; nothing was written."
+
 
 class Refusal(Exception):
     """What the user can put right, in a sentence."""
@@ -16,7 +18,7 @@ class Refusal(Exception):
 
 @contextmanager
 def refusing(
-    smaller: str, *, stopped: str = "stopped; nothing was written.", words: Callable[[str], str] = "{}.".format
+    smaller: str, *, stopped: Callable[[], str] = lambda: UNWRITTEN, words: Callable[[str], str] = "{}.".format
 ) -> Iterator[None]:
     """Turns what a user can mend, or has asked for, into a `Refusal`.
 
@@ -38,4 +40,4 @@ def refusing(
             raise
         raise Refusal(f"out of memory; try {smaller}.") from error
     except KeyboardInterrupt:
-        raise Refusal(stopped) from None
+        raise Refusal(stopped()) from None
