@@ -1,9 +1,12 @@
 """The couplings in one kernel are the couplings one by one."""
 
+from functools import partial
+
 import pytest
 import torch
 
 from erlangen.distributions import RealNVP, quadrature
+from erlangen.distributions.fused import couple, couple_back
 from erlangen.transforms import Affine
 from erlangen.utils.gpu import runs_triton
 
@@ -39,6 +42,21 @@ def test_samples_densities_and_gradients_are_the_same(kind, inputs, circle):
     conditional.fused = False
     for name, expected in gradients(conditional, h).items():
         assert (found[name] - expected).abs().max() <= 1e-4 * expected.abs().max() + 1e-6, name
+
+
+@needs_cuda
+@pytest.mark.parametrize("circles", [0, 1])
+def test_a_compiler_is_told_the_truth_about_them(circles):
+    layers, width, n, d, m = 3, 16, 2, 6, 40
+    random = partial(torch.randn, dtype=torch.float32, device="cuda")
+    seen, first = random(layers, width, m), random(layers, width, d + circles)
+    given = [seen, first, random(layers, 2 * d, width), random(layers, 2 * d)]
+    z = random(n, d, m)
+    torch.library.opcheck(couple, (z, *(x.requires_grad_() for x in given), 2.0, 0.0), rtol=1e-3, atol=1e-3)
+    own = [x.detach() for x in given]
+    *_, kept = couple(z, *own, 2.0, 0.0)
+    checks = ("test_schema", "test_faketensor")
+    torch.library.opcheck(couple_back, (z, random(n, m), kept, *own, 2.0, 0.0), test_utils=checks)
 
 
 @needs_cuda

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from erlangen.nets.conv3x3 import Conv3x3, correlate
+from erlangen.nets.conv3x3 import Conv3x3, correlate, pull_input, pull_weight
 from erlangen.utils.gpu import runs_triton
 
 needs_cuda = pytest.mark.skipif(not runs_triton(), reason="needs CUDA and Triton")
@@ -35,6 +35,16 @@ def test_it_is_the_convolution_with_its_gradients(c, k, stride, height, width):
 
 
 @needs_cuda
+@pytest.mark.parametrize(("c", "k", "stride", "height", "width"), SHAPES)
+def test_a_compiler_is_told_the_truth_about_them(c, k, stride, height, width):
+    x, w = last(3, c, height, width), last(k, c, 3, 3)
+    g, checks = correlate(x, w, stride), ("test_schema", "test_faketensor")
+    torch.library.opcheck(correlate, (x, w, stride), test_utils=checks)
+    torch.library.opcheck(pull_input, (g, w, height, width, stride), test_utils=checks)
+    torch.library.opcheck(pull_weight, (x, g, stride), test_utils=checks)
+
+
+@needs_cuda
 def test_second_derivatives_are_those_of_torch():
     x, w, g, d = last(5, 16, 8, 8), last(16, 16, 3, 3), last(5, 16, 8, 8), last(5, 16, 8, 8)
 
@@ -44,7 +54,7 @@ def test_second_derivatives_are_those_of_torch():
         return torch.autograd.grad((dx * d.to(dx)).sum() + dw.square().sum(), (x, w, g))
 
     ours = second(x, w, g, lambda x, w: correlate(x, w, 1))
-    exact = second(*(a.double() for a in (x, w, g)), lambda x, w: F.conv2d(x, w, padding=1))
+    exact = second(x.double(), w.double(), g.double(), lambda x, w: F.conv2d(x, w, padding=1))
     for a, b in zip(ours, exact, strict=True):
         assert (a.double() - b).abs().max() < 2**-6 * b.abs().max()
 

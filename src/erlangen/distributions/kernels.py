@@ -270,11 +270,9 @@ def couple_back(
     given = grad, grad_slope, kept, seen, first, last, bias
     how, k = _how(first, d, limit, squash), first.shape[2] - d
     _back[(tiles, n)](*given, z, pre, firsts, lasts, biases, m, limit, squash, **how)
-    read = firsts[:, :, 0].sum(0)[..., :d]
-    if k:
-        read = torch.cat((read, firsts[:, :, 1].sum(0)[..., d - k : d]), -1)
+    reads = [firsts[:, :, 0].sum(0)[..., :d], *([firsts[:, :, 1].sum(0)[..., d - k : d]] if k else [])]
     last, bias = lasts.sum(0)[:, :, :d].flatten(1, 2), biases.sum(0)[..., :d].flatten(1)
-    return z, pre.sum(0), read, last, bias
+    return z, pre.sum(0), torch.cat(reads, -1), last, bias
 
 
 def _how(first: Tensor, d: int, limit: float, squash: float) -> dict[str, int | bool]:
