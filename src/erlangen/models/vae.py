@@ -3,6 +3,7 @@ r"""Variational autoencoders, and what knowing the symmetries of their data brin
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Self
 
 import torch
 import torch.nn.functional as F
@@ -95,23 +96,27 @@ class VAE(nn.Module):
         return self.mean(self.posterior(self.signal(x)).mean)
 
 
-class AugVAE(nn.Module):
+class _WithSymmetry(nn.Module):
+    """A VAE beside a trained model of symmetries, which is not trained further."""
+
+    def __init__(self, vae: VAE, symmetry: SymmetryModel) -> None:
+        super().__init__()
+        self.vae, self.symmetry = vae, symmetry.requires_grad_(False)
+
+    def train(self, mode: bool = True) -> Self:
+        """Switches to training mode, but for the model of symmetries."""
+        super().train(mode)
+        self.symmetry.eval()
+        return self
+
+
+class AugVAE(_WithSymmetry):
     """A VAE that is trained on natural variations of its images (SGM section 4.2); evaluated, it is that VAE.
 
     Args:
         vae: the VAE.
         symmetry: a trained model of symmetries; it is not trained further.
     """
-
-    def __init__(self, vae: VAE, symmetry: SymmetryModel) -> None:
-        super().__init__()
-        self.vae, self.symmetry = vae, symmetry.requires_grad_(False)
-
-    def train(self, mode: bool = True) -> AugVAE:
-        """Switches to training mode, but for the model of symmetries."""
-        super().train(mode)
-        self.symmetry.eval()
-        return self
 
     def elbo(self, x: Tensor) -> Tensor:
         """That of the VAE, in training of a variation of each image, `(B,)`."""
@@ -129,7 +134,7 @@ class AugVAE(nn.Module):
         return self.vae.reconstruct(x)
 
 
-class InvVAE(nn.Module):
+class InvVAE(_WithSymmetry):
     r"""A VAE of prototypes (SGM section 4.2): it sees each image without its transformation, always.
 
     With a model of symmetries it is a model of images in two ways.
@@ -147,15 +152,8 @@ class InvVAE(nn.Module):
     """
 
     def __init__(self, vae: VAE, symmetry: SymmetryModel) -> None:
-        super().__init__()
-        self.vae, self.symmetry = vae, symmetry.requires_grad_(False)
+        super().__init__(vae, symmetry)
         self.noise = nn.Parameter(vae.pixel_scale.detach().clone())
-
-    def train(self, mode: bool = True) -> InvVAE:
-        """Switches to training mode, but for the model of symmetries."""
-        super().train(mode)
-        self.symmetry.eval()
-        return self
 
     def elbo(self, x: Tensor) -> Tensor:
         """That of the VAE, of prototypes, `(B,)`."""

@@ -11,6 +11,7 @@ Time: after figure 8, which trains the model, seconds.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import torch
@@ -39,10 +40,17 @@ class Config:
 
 FULL = Config()
 SMOKE = Config(figure8.SMOKE, inputs=6, views=3, shown=(0,))
-PAPER = tuple(
-    Claim("spread", f"{kind}: spread of prototypes, %", {"orbit": kind}, "the same or very similar", None, 10)
-    for kind in ORBITS
-)
+
+
+def claims(orbits: Iterable[str]) -> tuple[Claim, ...]:
+    """That prototypes of an orbit are alike."""
+    said = "the same or very similar"
+    return tuple(
+        Claim("spread", f"{kind}: spread of prototypes, %", {"orbit": kind}, said, None, 10) for kind in orbits
+    )
+
+
+PAPER = claims(ORBITS)
 
 
 def build(config: Config) -> Training:

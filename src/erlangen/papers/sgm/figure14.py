@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from matplotlib.figure import Figure
 
-from ..base import Claim, Row, Rows, experiment
+from ..base import Row, Rows, experiment
 from . import figure8, figure13
 from .common import Training
 
@@ -28,10 +28,7 @@ class Config(figure13.Config):
 
 FULL = Config()
 SMOKE = Config(figure8.SMOKE, inputs=6, views=3, shown=(0,))
-PAPER = tuple(
-    Claim("spread", f"{kind}: spread of prototypes, %", {"orbit": kind}, "the same or very similar", None, 10)
-    for kind in ORBITS
-)
+PAPER = figure13.claims(ORBITS)
 
 
 def build(config: Config) -> Training:
