@@ -22,13 +22,14 @@ from erlangen.train.engine import Engine, launch
 
 DEVICE = sys.argv[1] if len(sys.argv) > 1 else "cpu"
 CUDA = DEVICE == "cuda"
-CONFIG = {"series": 16, "samples": 10, "length": 131, "classes": 14, "steps": 20 if CUDA else 1, "repeats": 9}
+CONFIG = {"series": 16, "samples": 10, "length": 131, "classes": 2, "steps": 20 if CUDA else 1, "repeats": 9}
 WARM = 6 if CUDA else 1  # steps before the timing, of which some record the graph
 
 
 def objective(method: str) -> AveragedObjective:
     """What table 3 trains."""
-    return series.build(Training(method=method, weight=1e-4)).to(DEVICE)
+    # Bumps stand in for the archive, which need not be at hand: only the length of series matters.
+    return series.build(Training("bumps", method, weight=1e-4)).to(DEVICE)
 
 
 def batch(n: int) -> tuple[Tensor, Tensor]:
@@ -40,7 +41,7 @@ def batch(n: int) -> tuple[Tensor, Tensor]:
 def stepped(method: str, n: int) -> Callable[[], None]:
     """Several steps of training."""
     model, data = objective(method), batch(n)
-    training = series.how(model, Training(method=method), DEVICE)
+    training = series.how(model, Training("bumps", method), DEVICE)
     engine, number = Engine(model, training, launch(model, training)), itertools.count()
     model.train()
 
