@@ -48,12 +48,21 @@ def test_seeds_in_processes_of_their_own_are_those_of_one(place):
     chosen = [experiments()["ltt/figure2"]]
     found = {}
     for jobs in (1, 2):
-        for _, results, _ in reproduce(chosen, place / str(jobs), smoke=True, seeds=2, jobs=jobs):
+        for _, results, _ in reproduce(chosen, place / str(jobs), smoke=True, seeds=(0, 1), jobs=jobs):
             found[jobs, results.rows[0]["seed"]] = results.rows[0]["within"]
         stored = json.loads((place / str(jobs) / "ltt" / "figure2.json").read_text())
         assert sorted(run["config"]["seed"] for run in stored["runs"]) == [0, 1]
     assert found[1, 0] == pytest.approx(found[2, 0])
     assert found[1, 1] == pytest.approx(found[2, 1])
+
+
+def test_seeds_begin_with_the_first_and_others_stay(place, capsys):
+    for options in ([], ["--first", "2", "--seeds", "2"]):
+        code, _, _ = run(capsys, "sgm/figure12", "--smoke", *options)
+        assert code == 0
+    stored = json.loads((place / "cache" / "smoke" / "sgm" / "figure12.json").read_text())
+    assert sorted(run["config"]["seed"] for run in stored["runs"]) == [0, 2, 3]
+    assert {row["seed"] for row in stored["rows"]} == {0, 2, 3}
 
 
 def test_a_pair_of_pictures_takes_the_place_of_the_glyphs(place, capsys, monkeypatch):
@@ -108,6 +117,7 @@ def test_the_report_says_what_was_not_run(place, capsys):
         (["nobody"], "accepted is one of genuine/figure2"),
         (["ltt/figure2", "--device", "abacus"], "accepted is one of auto, cpu, cuda"),
         (["ltt/figure2", "--seeds", "0"], "accepted is an integer > 0"),
+        (["ltt/figure2", "--first", "-1"], "accepted is an integer >= 0"),
         (["ltt/figure2", "--smoke", "--jobs", "-1"], "accepted is an integer > 0"),
     ],
 )

@@ -33,7 +33,10 @@ class Reproduce:
     """auto, cpu or cuda."""
 
     seeds: int = 1
-    """How many seeds, from 0 on."""
+    """How many seeds, from the first on."""
+
+    first: int = 0
+    """The first seed: rows of other seeds stay as they are stored."""
 
     jobs: int | None = None
     """How many seeds at a time; by default one on the CPU, and up to six on CUDA."""
@@ -93,9 +96,9 @@ class Reproduce:
         from ..papers import find
         from ..papers.run import pick_device, reproduce
 
-        for name, count in (("seeds", self.seeds), ("jobs", self.jobs)):
-            if count is not None and count < 1:
-                raise ValueError(f"{name}: received {count}; accepted is an integer > 0")
+        for name, count, least in (("seeds", self.seeds, 1), ("jobs", self.jobs, 1), ("first", self.first, 0)):
+            if count is not None and count < least:
+                raise ValueError(f"{name}: received {count}; accepted is an integer {'>' if least else '>='} 0")
         chosen = list({e.id: e for name in self.experiments for e in find(name)}.values())
         changes: dict[str, Any] = {"pair": readable(self.pair)} if self.pair else {}
         changes |= {name: only for name in ("datasets", "methods") if (only := getattr(self, name))}
@@ -103,7 +106,7 @@ class Reproduce:
             "changes": changes,
             "smoke": self.smoke,
             "device": pick_device(self.device),
-            "seeds": self.seeds,
+            "seeds": range(self.first, self.first + self.seeds),
             "jobs": self.jobs,
         }
         with progress("Reproducing") as tell:

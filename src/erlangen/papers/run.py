@@ -36,7 +36,7 @@ def reproduce(
     *,
     smoke: bool = False,
     device: str = "cpu",
-    seeds: int = 1,
+    seeds: Sequence[int] = (0,),
     jobs: int | None = None,
     changes: Mapping[str, Any] | None = None,
     tell: Callable[[float, str], None] = lambda share, what: None,
@@ -48,7 +48,7 @@ def reproduce(
         folder: where result files are.
         smoke: whether to run the configuration of seconds.
         device: "cpu" or "cuda".
-        seeds: how many, from 0 on.
+        seeds: which.
         jobs: how many seeds at a time, each in a process of its own; if None, one on the CPU, and on CUDA, where small
             models leave the device idle most of the time, as many as there are, up to six.
         changes: other settings of the experiments, such as `pair`.
@@ -57,11 +57,9 @@ def reproduce(
     Yields:
         The experiment, what was computed, and the file.
     """
-    jobs = (min(seeds, MOST, os.cpu_count() or 1) if device == "cuda" else 1) if jobs is None else jobs
-    configs = {
-        e.id: [e.config(smoke=smoke, device=device, seed=s, **changes or {}) for s in range(seeds)] for e in chosen
-    }
-    total, done = len(chosen) * seeds, 0
+    jobs = (min(len(seeds), MOST, os.cpu_count() or 1) if device == "cuda" else 1) if jobs is None else jobs
+    configs = {e.id: [e.config(smoke=smoke, device=device, seed=s, **changes or {}) for s in seeds] for e in chosen}
+    total, done = len(chosen) * len(seeds), 0
     for experiment in chosen:
         for results in _seeds(experiment.id, configs[experiment.id], device, jobs):
             path, done = write(experiment, folder, results), done + 1
