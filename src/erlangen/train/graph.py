@@ -20,7 +20,7 @@ class Recorded(NamedTuple):
     """A step: the graph, the batch that it reads, and the losses that it writes, by their names."""
 
     graph: torch.cuda.CUDAGraph
-    batch: list[Tensor]
+    batch: tuple[Tensor, ...]
     names: tuple[str, ...]
     losses: Tensor
 
@@ -45,6 +45,7 @@ class Graphs:
             branch: what the step decides on the host.
             batch: the tensors of the batch.
         """
+        batch = tuple(batch)  # compiled code looks at the type: another one in the recording would compile there
         kind = (branch, *((x.shape, x.dtype) for x in batch))
         if kind not in self.taken:
             # Models, graphs and compiled code of an earlier run leave before this one, not in the midst of it.
@@ -72,7 +73,7 @@ class Graphs:
 
     def _record(self, take: Take, batch: Sequence[Tensor]) -> Recorded:
         """Records a step, which takes none."""
-        graph, inputs = torch.cuda.CUDAGraph(), [x.clone() for x in batch]
+        graph, inputs = torch.cuda.CUDAGraph(), tuple(x.clone() for x in batch)
         pool = next((recorded.graph.pool() for recorded in self.recorded.values()), None)
         with _uncollected(), torch.cuda.graph(graph, pool=pool, stream=self.stream):
             losses = take(inputs)
