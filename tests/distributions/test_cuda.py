@@ -3,8 +3,16 @@
 import pytest
 import torch
 
-from erlangen.distributions import EntropyController, Gaussian, GlobalUniform, RealNVP, SplineFlow, quadrature
-from erlangen.transforms import Affine
+from erlangen.distributions import (
+    Categorical,
+    EntropyController,
+    Gaussian,
+    GlobalUniform,
+    RealNVP,
+    SplineFlow,
+    quadrature,
+)
+from erlangen.transforms import Affine, Rotations
 
 from .families import CONDITIONALS, CONTEXT
 
@@ -48,9 +56,9 @@ def test_is_captured_in_a_cuda_graph(name):
     assert name.startswith(("dirac", "joint, points")) or not torch.equal(*values)  # each replay draws new noise
 
 
-@pytest.mark.parametrize("family", [Gaussian, GlobalUniform, RealNVP, SplineFlow])
+@pytest.mark.parametrize("family", [Categorical, Gaussian, GlobalUniform, RealNVP, SplineFlow])
 def test_over_a_transform_that_is_on_the_gpu(family):
-    transform = Affine().cuda()
+    transform = (Rotations(4) if family is Categorical else Affine()).cuda()
     conditional = family.over(transform, CONTEXT).cuda()
     assert conditional(torch.zeros(2, CONTEXT, device="cuda")).sample((3,)).device.type == "cuda"
 

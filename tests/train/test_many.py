@@ -65,7 +65,7 @@ def warper(seed):
     return PSTN(Averaged(net, move, q, samples=3).to(DOUBLE), 1e-2).to(DOUBLE)
 
 
-def close(one, other, tolerance=1e-9):
+def close(one, other, tolerance=1e-8):
     for (name, a), b in zip(one.state_dict().items(), other.state_dict().values(), strict=True):
         assert a.dtype == b.dtype
         torch.testing.assert_close(b, a, rtol=tolerance, atol=tolerance, msg=lambda m, name=name: f"{name}: {m}")

@@ -189,8 +189,7 @@ class Categorical(Conditional):
         if not transform.support.is_discrete or len(low) != 1:
             raise ValueError(f"transform: received {transform!r}; accepted is a finite group, or a table of elements")
         table = torch.arange(int(low), int(high) + 1)[:, None]
-        start = int((table[:, 0] == transform.origin[0]).nonzero()[0, 0])
-        return cls(table, context, **dict[str, Any](start=start) | kwargs)
+        return cls(table, context, **dict[str, Any](start=int(transform.origin - low)) | kwargs)
 
     def bound(self, q: Density) -> Density:
         """The same: the rows are what they are."""
