@@ -41,10 +41,10 @@ GAIN = (8.0, 4.0)
 
 @dataclass(frozen=True)
 class Config:
-    """How models are trained, on which sizes, with which methods and weights."""
+    """How models are trained, on how many digits, with which methods and weights."""
 
     training: Training
-    sizes: tuple[int, ...] = SIZES
+    datasets: tuple[tuple[str, int], ...] = tuple((f"mnist{size}", size) for size in SIZES)
     methods: tuple[str, ...] = METHODS
     weights: tuple[tuple[str, tuple[float, ...]], ...] = tuple(WEIGHTS.items())
     tested: int = 10_000
@@ -54,7 +54,7 @@ class Config:
 
 FULL = Config(Training())
 TINY = Training(source="drawn", epochs=1, held=20, count=2)
-SMOKE = Config(TINY, sizes=(100,), weights=(("pstn", (1e-4, 3e-4)), ("flow", (1e-2,))), tested=50)
+SMOKE = Config(TINY, datasets=(("mnist100", 100),), weights=(("pstn", (1e-4, 3e-4)), ("flow", (1e-2,))), tested=50)
 PAPER = tuple(
     claim
     for k, size in enumerate(SIZES)
@@ -85,7 +85,7 @@ def build(config: Config, method: str, size: int) -> list[Training]:
 def run(config: Config) -> list[Row]:
     """For each size and method a row of each weight and fold, and a row of all folds with the weight that is chosen."""
     rows: list[Row] = []
-    for size in config.sizes:
+    for _, size in config.datasets:
         summaries: dict[str, Row] = {}
         alone: dict[int, float] = {}
         for method in config.methods:
