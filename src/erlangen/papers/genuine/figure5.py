@@ -27,7 +27,7 @@ from .common import GROUPS, Training, accuracy, group_of, part, trained
 
 METHODS = (
     ("da", (0.0,)),
-    ("distribution", (3.0, 10.0, 30.0, 100.0)),
+    ("distribution", (30.0, 100.0, 300.0, 1000.0)),
     ("logit", (3.0, 7.0, 25.0, 70.0)),
     ("normalised", (1.0, 10.0, 100.0)),
 )
