@@ -24,7 +24,8 @@ LEAST = 16  # the least side of a product of matrices on the tensor cores
 PIXELS = 256  # of a tile
 HELD = 8192  # numbers of a tile of pixels with their neighbours, so that its addresses fit in registers
 ROWS = 64  # of pixels, of a tile of whole rows
-COLUMNS = 32  # of a band matrix
+COLUMNS = 32  # of a tile of a band matrix
+BAND = 128  # columns of a band matrix, of which more would be mostly zeros
 CHUNK = 32  # pixels of a tile whose products are summed over pixels
 PARTS = 1056  # sums over pixels are taken in so many parts, 8 for each of the 132 multiprocessors of an H100
 
@@ -246,15 +247,16 @@ def pull_input(g: Tensor, w: Tensor, size: tuple[int, int], stride: int, padding
     k, c, side, _ = w.shape
     x = _empty(g, (len(g), c, *size))
     shape = {"C": c, "K": k, "H": size[0], "W": size[1], "F": side, "P": padding}
-    if stride == 1 and k < LEAST:
+    if stride == 1 and k < LEAST and size[1] * c <= BAND:
         rows = len(x) * size[0]
         grid = (triton.cdiv(rows, ROWS), triton.cdiv(size[1] * c, COLUMNS))
         _pull_input_few[grid](g, w, x, rows, **shape, TILE=ROWS, COLUMNS=COLUMNS, STEP=LEAST)
         return x
     pixels = len(x) * triton.cdiv(size[0], stride) * triton.cdiv(size[1], stride)
-    shape |= {"CP": _padded(c), "KP": _padded(k), "S": stride, "TILE": PIXELS}
+    tile = PIXELS if k % LEAST == 0 else PIXELS // 2
+    shape |= {"CP": _padded(c), "KP": _padded(k), "S": stride, "TILE": tile}
     for i, j in product(range(stride), repeat=2):
-        _pull_input[(triton.cdiv(pixels, PIXELS),)](g, w, x, pixels, ROW=i, COLUMN=j, **shape)
+        _pull_input[(triton.cdiv(pixels, tile),)](g, w, x, pixels, ROW=i, COLUMN=j, **shape)
     return x
 
 
