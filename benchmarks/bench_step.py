@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from common import captured, interleaved, ratio, save
 from erlangen.distributions import quadrature
 from erlangen.nets import FixupResNet
-from erlangen.nets.conv3x3 import Conv3x3
+from erlangen.nets.convolution import Convolution
 from erlangen.objectives import AveragedObjective
 from erlangen.papers.ltt import classify
 from erlangen.papers.ltt.classify import Training
@@ -61,7 +61,7 @@ def alone(*, compile: bool, graph: bool, channels: int = 3, fused: bool = False)
     """A step of the classifier on views that are there, on images with so many channels."""
     net = FixupResNet(channels).to(DEVICE, memory_format=torch.channels_last)
     for module in net.modules():
-        if isinstance(module, Conv3x3):
+        if isinstance(module, Convolution):
             module.fused = fused
     x = torch.rand(BATCH * SAMPLES, channels, 32, 32, device=DEVICE).to(memory_format=torch.channels_last)
     x, y = x.to(torch.bfloat16) if CUDA else x, torch.randint(10, (len(x),), device=DEVICE)

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..utils.shapes import check_count, check_positive
-from .conv3x3 import Conv3x3
+from .convolution import Convolution
 from .inputs import check_images
 
 __all__ = ["FixupBlock", "FixupResNet"]
@@ -48,8 +48,8 @@ class FixupBlock(nn.Module):
         self.stride, self.added = stride, filters - channels
         self.bias1, self.bias2, self.bias3, self.bias4 = (_scalar(0.0) for _ in range(4))
         self.scale = _scalar(1.0)
-        self.conv1 = Conv3x3(channels, filters, stride)
-        self.conv2 = Conv3x3(filters, filters)
+        self.conv1 = Convolution(channels, filters, 3, stride=stride, padding=1, bias=False)
+        self.conv2 = Convolution(filters, filters, 3, padding=1, bias=False)
         nn.init.normal_(self.conv1.weight, std=math.sqrt(2 / (9 * filters * depth)))
         nn.init.zeros_(self.conv2.weight)
 
@@ -93,7 +93,7 @@ class FixupResNet(nn.Module):
         check_count("classes", classes)
         widths = [check_count("width", width) * 2**stage for stage in range(3)]
         depth = 3 * check_count("blocks", blocks)
-        self.stem = Conv3x3(channels, width)
+        self.stem = Convolution(channels, width, 3, padding=1, bias=False)
         self.bias1, self.bias2 = _scalar(0.0), _scalar(0.0)
         self.blocks = nn.Sequential()
         for stage, filters in enumerate(widths):

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..utils.shapes import check_count, describe
+from .convolution import Convolution
 from .inputs import check_square
 
 __all__ = ["LeNet"]
 
 MIDDLE = {28: 3, 32: 5}  # the kernel of the second convolution that leaves 5×5 for the third
+
+
+class _Covering(nn.Conv2d):
+    """A convolution whose kernel covers its input: a product of matrices."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        # Channels last, as a network is trained on a GPU, neither is copied.
+        x, w = (a.permute(0, 2, 3, 1).flatten(1) for a in (input, self.weight))
+        return F.linear(x, w, self.bias)[..., None, None]
 
 
 class LeNet(nn.Module):
@@ -37,9 +48,9 @@ class LeNet(nn.Module):
             raise ValueError(f"size: received {describe(size)}; accepted is 28 or 32, the sizes of LeNet's images")
         self.size = size
         self.layers = nn.Sequential(
-            *(nn.Conv2d(channels, 6, 5), activation(), nn.MaxPool2d(2)),
-            *(nn.Conv2d(6, 16, MIDDLE[size]), activation(), nn.MaxPool2d(2)),
-            *(nn.Conv2d(16, 120, 5), activation(), nn.Flatten()),
+            *(Convolution(channels, 6, 5), activation(), nn.MaxPool2d(2)),
+            *(Convolution(6, 16, MIDDLE[size]), activation(), nn.MaxPool2d(2)),
+            *(_Covering(16, 120, 5), activation(), nn.Flatten()),
             *(nn.Linear(120, 84), activation(), nn.Linear(84, classes)),
         )
 
