@@ -185,7 +185,7 @@ def test_what_is_no_number_is_not_invariant(metric):
     x = torch.rand(3, 1, 6, 6)
     x[1, 0, 2, 2] = math.nan
     args = () if metric is jacobian_norm else (Rotations(4),)
-    with pytest.raises(ValueError, match="^model: received NaN logits for 1 of 3 inputs"):
+    with pytest.raises(ValueError, match=r"^model: received NaN logits for 1 of 3 inputs"):
         metric(network(), x, *args)
 
 

@@ -119,7 +119,7 @@ class InvarianceRegularised(Objective):
         distribution: which of it: None for all elements of a `FiniteGroup` alike, a `Distribution` over coordinates
             with event_shape `(d,)` and no batch_shape (its tensors must be on the device of the inputs, and
             `validate_args=False` spares a wait for it), or a `Conditional`.
-        nu: the weight of the invariance error, or an `InvarianceController` that finds it.
+        nu: the weight of the invariance error, or an `InvarianceController` or `SimilarityController` that finds it.
         regulariser: "logit" (equation 2), "distribution" (equation 1) or "normalised" (section 4.4).
         samples: the number of transformations for each input and step; None for all, where they are finitely many.
         augment: whether training inputs are transformed themselves.
