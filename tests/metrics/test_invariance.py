@@ -5,6 +5,7 @@ from copy import deepcopy
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 from torch.distributions import Independent, Normal, Uniform
 from torch.distributions import kl_divergence as torch_kl
@@ -187,6 +188,17 @@ def test_what_is_no_number_is_not_invariant(metric):
     args = () if metric is jacobian_norm else (Rotations(4),)
     with pytest.raises(ValueError, match=r"^model: received NaN logits for 1 of 3 inputs"):
         metric(network(), x, *args)
+
+
+def test_one_logit_decides_nothing():
+    """Its softmax is 1 whatever the input, and so would be invariant; with a zero beside it, it is not."""
+    x, single = torch.rand(5, 1, 6, 6), linear(classes=1)
+    for metric in (distribution_invariance, consistency):
+        with pytest.raises(ValueError, match=r"^model: received .* one class"):
+            metric(single, x, Rotations(4))
+    double = distribution_invariance(lambda z: F.pad(single(z), (1, 0)), x, Rotations(4))
+    assert double.mean > 0
+    assert logit_invariance(single, x, Rotations(4)).mean > 0
 
 
 def test_single_precision_and_bytes():
