@@ -52,9 +52,9 @@ class InvarianceController(nn.Module):
     r"""A weight $\nu$ that brings the logit invariance error of batches to a target.
 
     It is an `EntropyController` of $-\log LI$: errors are in nats, for the error of a network that is trained falls by
-    orders of magnitude. The paper tunes $\nu$ by hand until saliency maps are similar (section 4.1); the logit
-    invariance error is what a step of training measures anyway. Where a network stays below the target by itself, the
-    weight falls to its least.
+    orders of magnitude. The paper tunes $\nu$ by hand until saliency maps are similar (section 4.1; see
+    `SimilarityController`); the logit invariance error is what a step of training measures anyway. Where a network
+    stays below the target by itself, the weight falls to its least.
 
     Args:
         target: the logit invariance error (equation 2, a mean) to reach.
