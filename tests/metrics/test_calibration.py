@@ -95,14 +95,37 @@ def test_ekld_is_infinite_only_where_a_class_is_ruled_out():
     assert found.backward[0] == math.inf
 
 
+def test_what_is_no_number_is_no_agreement():
+    y, sure = torch.tensor([0]), torch.tensor([[0.9, 0.1]]).log()
+    for found in (ekld(sure * math.nan, sure[None], y), ekld(sure, sure[None] * math.nan, y)):
+        assert found.forward[0].isnan()
+        assert found.backward[0].isnan()
+
+
+def test_labels_of_any_integer_type_and_half_precision():
+    log_probs, y = torch.randn(5, 3).log_softmax(-1), torch.tensor([0, 1, 2, 0, 1])
+    for score in (nll, brier, ece):
+        assert torch.equal(score(log_probs, y.to(torch.int32)), score(log_probs, y))
+        torch.testing.assert_close(score(log_probs.half(), y).double(), score(log_probs, y), rtol=0.01, atol=0.01)
+
+
+EVEN, Y = torch.full((3, 2), 0.5).log(), torch.tensor([0, 1, 0])
+
+
 @pytest.mark.parametrize(
     ("name", "make"),
     [
-        ("log_probs", lambda: nll(torch.zeros(3), torch.zeros(3, dtype=torch.long))),
-        ("y", lambda: brier(torch.zeros(3, 2), torch.zeros(2, dtype=torch.long))),
-        ("y", lambda: ece(torch.zeros(3, 2), torch.zeros(2, dtype=torch.long))),
-        ("bins", lambda: ece(torch.zeros(3, 2), torch.zeros(3, dtype=torch.long), bins=0)),
-        ("moved_log_probs", lambda: ekld(torch.zeros(3, 2), torch.zeros(3, 2), torch.zeros(3, dtype=torch.long))),
+        ("log_probs", lambda: nll(torch.zeros(3), Y)),
+        ("log_probs", lambda: nll([0.5], Y)),  # pyright: ignore
+        *[("log_probs", lambda score=score: score(EVEN + 0.2, Y)) for score in (nll, brier, ece, reliability)],
+        ("log_probs", lambda: ekld(EVEN + 0.2, EVEN[None], Y)),
+        *[("y", lambda score=score: score(EVEN, Y[:2])) for score in (nll, brier, ece)],
+        *[("y", lambda score=score: score(EVEN, Y + 1)) for score in (nll, brier, ece, reliability)],
+        *[("y", lambda score=score: score(EVEN, Y.double())) for score in (nll, brier, ece)],
+        ("y", lambda: ekld(EVEN, EVEN[None], Y + 1)),
+        ("bins", lambda: ece(EVEN, Y, bins=0)),
+        ("moved_log_probs", lambda: ekld(EVEN, EVEN, Y)),
+        ("moved_log_probs", lambda: ekld(EVEN, EVEN[None] - 0.2, Y)),
     ],
 )
 def test_bad_input_is_named(name, make):

@@ -1,9 +1,11 @@
 """Metrics of invariance on models for which they are known, and the bound of section 3 of LTT, computed exactly."""
 
 import math
+from copy import deepcopy
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 from torch.distributions import Independent, Normal, Uniform
 from torch.distributions import kl_divergence as torch_kl
@@ -17,8 +19,10 @@ from erlangen.metrics import (
     controlled,
     distribution_invariance,
     invariance_bound,
+    jacobian_norm,
     logit_invariance,
     prediction_change,
+    saliency_similarity,
     shifted_total_variation,
     there_and_back,
     total_variation,
@@ -26,7 +30,7 @@ from erlangen.metrics import (
 from erlangen.models import Averaged
 from erlangen.transforms import Affine, Dihedral, Flips, Rotations, Shifts
 
-from .classifiers import Symmetric, linear
+from .classifiers import Symmetric, linear, network
 
 METRICS = [logit_invariance, distribution_invariance, consistency]
 PERFECT = {logit_invariance: 0.0, distribution_invariance: 0.0, consistency: 1.0}
@@ -160,6 +164,41 @@ def test_only_the_disc_counts():
     for orbit in (Orbit(Rotations(4), disc=True), Orbit(Affine("angle"), turns(), disc=True)):
         assert logit_invariance(corners, x, orbit).mean == 0
     assert logit_invariance(corners, x, Rotations(4)).mean > 0.01
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_model_in_half_precision(dtype):
+    """Differences of logits are not rounded once more, and what is measured has an interval."""
+    model, x = network(), torch.rand(5, 1, 6, 6)
+    half, small = deepcopy(model).to(dtype), x.to(dtype)
+    for metric in (logit_invariance, distribution_invariance, consistency, saliency_similarity):
+        found, exact = metric(half, small, Rotations(4)), metric(model, x, Rotations(4))
+        assert found.inputs.dtype == found.interval.dtype == torch.float32
+        if metric in (logit_invariance, distribution_invariance):
+            torch.testing.assert_close(found.mean.double(), exact.mean, rtol=0.1, atol=0)
+    for method in ("exact", "power"):
+        found, exact = jacobian_norm(half, small, method=method), jacobian_norm(model, x, method=method)
+        torch.testing.assert_close(found.inputs.double(), exact.inputs, rtol=0.1, atol=0)
+
+
+@pytest.mark.parametrize("metric", [*METRICS, saliency_similarity, jacobian_norm])
+def test_what_is_no_number_is_not_invariant(metric):
+    x = torch.rand(3, 1, 6, 6)
+    x[1, 0, 2, 2] = math.nan
+    args = () if metric is jacobian_norm else (Rotations(4),)
+    with pytest.raises(ValueError, match=r"^model: received NaN logits for 1 of 3 inputs"):
+        metric(network(), x, *args)
+
+
+def test_one_logit_decides_nothing():
+    """Its softmax is 1 whatever the input, and so would be invariant; with a zero beside it, it is not."""
+    x, single = torch.rand(5, 1, 6, 6), linear(classes=1)
+    for metric in (distribution_invariance, consistency):
+        with pytest.raises(ValueError, match=r"^model: received .* one class"):
+            metric(single, x, Rotations(4))
+    double = distribution_invariance(lambda z: F.pad(single(z), (1, 0)), x, Rotations(4))
+    assert double.mean > 0
+    assert logit_invariance(single, x, Rotations(4)).mean > 0
 
 
 def test_single_precision_and_bytes():

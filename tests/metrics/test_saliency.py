@@ -224,6 +224,8 @@ X = torch.rand(2, 3, 6, 6, dtype=torch.float64)
         ("padding", lambda: Saliency(padding="reflect")),  # pyright: ignore
         ("threshold", lambda: Saliency(threshold=1.1)),
         ("steps", lambda: Saliency(steps=0)),
+        ("baseline", lambda: Saliency(baseline="black")),  # pyright: ignore
+        ("saliency", lambda: saliency_similarity(network(108), X, Rotations(4), saliency=5)),  # pyright: ignore
         ("width", lambda: smooth(X, width=2)),
         ("sigma", lambda: smooth(X, sigma=0.0)),
         (

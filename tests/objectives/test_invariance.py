@@ -7,7 +7,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.distributions import Independent, Normal, Uniform
+from torch.distributions import Categorical as Discrete
+from torch.distributions import Independent, Normal, Uniform, VonMises
 
 from erlangen.distributions import Categorical, EntropyController, Gaussian, RealNVP
 from erlangen.models import GroupTied, Normalise
@@ -149,6 +150,17 @@ def test_a_given_distribution():
         net(), transform, Independent(Normal(torch.zeros(1), 0.2 * torch.ones(1)), 1), samples=3
     )
     assert wide((x, Y))["loss"].isfinite()
+
+
+def test_a_given_distribution_needs_neither_rsample_nor_the_type_of_inputs():
+    """One quarter turn always, as a law over elements; a concentrated angle, in single precision."""
+    quarter = Independent(Discrete(torch.tensor([[0.0, 1.0, 0.0, 0.0]])), 1)
+    objective = still(net(), Rotations(4), quarter, samples=2)
+    expected = (objective.model(X) - objective.model(X.rot90(1, (-2, -1)))).square().sum(-1).mean() / 2
+    torch.testing.assert_close(objective((X, Y))["invariance"], expected)
+    angle = Independent(VonMises(torch.tensor([0.0]), torch.tensor([1e6])).expand((1,)), 1)
+    around = still(net(), Affine("angle"), angle, samples=2)((X, Y))["invariance"]
+    assert 0 < around < expected / 100
 
 
 @pytest.mark.parametrize("transform", [Affine("angle", "tx"), Crop(square=True)], ids=lambda t: type(t).__name__)

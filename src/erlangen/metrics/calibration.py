@@ -8,9 +8,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..utils.shapes import check_count, check_tensor
+from ..utils.shapes import check_count, check_tensor, check_true
+from .outputs import check_labels
 
 __all__ = ["Divergence", "Reliability", "brier", "ece", "ekld", "kl", "nll", "reliability"]
+
+
+LOOSE = 0.1  # of the logarithm of a sum of probabilities, for those in half precision, and of many classes
 
 
 class Divergence(NamedTuple):
@@ -120,6 +124,7 @@ def ekld(log_probs: Tensor, moved_log_probs: Tensor, y: Tensor) -> Divergence:
     same = isinstance(moved_log_probs, Tensor) and moved_log_probs.ndim == 3
     same = same and moved_log_probs.shape[1:] == log_probs.shape and len(moved_log_probs) > 0
     check_tensor("moved_log_probs", moved_log_probs, f"log-probabilities (S, {len(y)}, {log_probs.shape[1]})", same)
+    _check_normalised("moved_log_probs", moved_log_probs)
     classes = log_probs.shape[1]
     count = torch.bincount(y, minlength=classes).to(log_probs.dtype)
 
@@ -137,9 +142,18 @@ def kl(log_p: Tensor, log_q: Tensor) -> Tensor:
         log_p, log_q: normalised log-probabilities, `(..., K)`; result: `(...)`.
     """
     p = log_p.exp()
-    return torch.where(p > 0, p * (log_p - log_q), 0.0).sum(-1)
+    return torch.where(p == 0, 0.0, p * (log_p - log_q)).sum(-1)
+
+
+def _check_normalised(name: str, log_probs: Tensor) -> None:
+    """Raises a `ValueError` where probabilities do not sum to one: logits would give some number as well."""
+    one = ~(log_probs.detach().logsumexp(-1).abs() > LOOSE)
+    check_true(name, one, "what does not sum to one, such as logits,", "log-probabilities (see log_softmax)")
 
 
 def _predictions(log_probs: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    check_tensor("log_probs", log_probs, "log-probabilities (B, K)", log_probs.ndim == 2 and len(log_probs) > 0)
-    return log_probs, check_tensor("y", y, f"labels ({len(log_probs)},)", y.shape == log_probs.shape[:1])
+    """Log-probabilities and labels, checked."""
+    ok = isinstance(log_probs, Tensor) and log_probs.ndim == 2 and len(log_probs) > 0
+    check_tensor("log_probs", log_probs, "log-probabilities (B, K)", ok)
+    _check_normalised("log_probs", log_probs)
+    return log_probs, check_labels("y", y, *log_probs.shape)

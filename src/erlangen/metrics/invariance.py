@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..distributions import Density
 from ..transforms import FiniteGroup
-from ..utils.shapes import check_count, check_tensor
+from ..utils.shapes import check_count, check_tensor, describe
 from .calibration import kl
 from .measured import BOOTSTRAP, Bootstrap, Measured, measured
 from .orbit import Orbit, as_orbit, there_and_back
@@ -107,10 +107,14 @@ def distribution_invariance(
 ) -> Measured:
     r"""How far predictions move, $DI_f = D_{KL}(u_x \,\|\, q_{gx})$ (Moskalev et al., equation 1).
 
-    $u_x$ and $q_{gx}$ are the softmax of the logits of input and copy. Means take the place of the paper's sums;
-    arguments and shapes are those of `logit_invariance`.
+    $u_x$ and $q_{gx}$ are the softmax of the logits of input and copy, of two classes or more. Means take the place of
+    the paper's sums; arguments and shapes are those of `logit_invariance`.
     """
-    return _compared(distribution_error, model, x, orbit, y, batch_size, bootstrap)
+
+    def compare(logits: Tensor, moved: Tensor) -> Tensor:
+        return distribution_error(_several(logits), moved)
+
+    return _compared(compare, model, x, orbit, y, batch_size, bootstrap)
 
 
 def consistency(
@@ -124,11 +128,11 @@ def consistency(
 ) -> Measured:
     r"""How often the decision stays, $[\arg\max_k f_k(x) = \arg\max_k f_k(gx)]$, right or wrong.
 
-    Arguments and shapes are those of `logit_invariance`.
+    There are two classes or more. Arguments and shapes are those of `logit_invariance`.
     """
 
     def compare(logits: Tensor, moved: Tensor) -> Tensor:
-        return (logits.argmax(-1) == moved.argmax(-1)).to(logits.dtype)
+        return (_several(logits).argmax(-1) == moved.argmax(-1)).to(logits.dtype)
 
     return _compared(compare, model, x, orbit, y, batch_size, bootstrap)
 
@@ -146,6 +150,16 @@ def controlled(
         **kwargs: of the metric.
     """
     return Controlled(metric(model, x, orbit, **kwargs), metric(model, x, there_and_back(orbit), **kwargs))
+
+
+def _several(logits: Tensor) -> Tensor:
+    """Logits; a `ValueError` if there is but one, whose probability is 1 whatever the input."""
+    if logits.shape[1] < 2:
+        raise ValueError(
+            f"model: received the logits {describe(logits)} of one class; accepted are logits of two classes or more "
+            "(for a single logit z, those of 0 and z)"
+        )
+    return logits
 
 
 @torch.no_grad()

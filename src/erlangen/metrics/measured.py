@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..utils.seeds import generator
-from ..utils.shapes import check_count, check_tensor
+from ..utils.shapes import check_count, check_tensor, compute_dtype, describe
 from .outputs import check_labels
 
 __all__ = ["BOOTSTRAP", "Bootstrap", "Measured", "class_means", "measured"]
@@ -69,6 +69,7 @@ def measured(
     """
     ok = isinstance(inputs, Tensor) and inputs.ndim == 1 and len(inputs) > 0 and inputs.is_floating_point()
     check_tensor("inputs", inputs, "floating-point values (B,), at least one", ok)
+    inputs = inputs.to(compute_dtype(inputs))
     of_classes = None if y is None else class_means(inputs, y, classes)
     return Measured(inputs.mean(), _interval(inputs, bootstrap), of_classes, inputs)
 
@@ -86,6 +87,8 @@ def class_means(inputs: Tensor, y: Tensor, classes: int) -> Tensor:
 
 def _interval(inputs: Tensor, bootstrap: Bootstrap) -> Tensor:
     """The percentiles of means over inputs drawn with replacement, `(2,)`; the same numbers on every device."""
+    if not isinstance(bootstrap, Bootstrap):
+        raise ValueError(f"bootstrap: received {describe(bootstrap)}; accepted is a Bootstrap")
     level, resamples, seed = bootstrap
     if not isinstance(level, float) or not 0 < level < 1:
         raise ValueError(f"bootstrap: received the level {level!r}; accepted is a number between 0 and 1")

@@ -10,9 +10,18 @@ import torch
 from torch import Tensor, nn
 
 from ..utils.seeds import seeded
-from ..utils.shapes import check_tensor, describe
+from ..utils.shapes import check_tensor, compute_dtype, describe
 
-__all__ = ["Model", "check_data", "check_labels", "classify", "classify_copies", "evaluating", "measuring"]
+__all__ = [
+    "Model",
+    "check_data",
+    "check_differentiable",
+    "check_labels",
+    "classify",
+    "classify_copies",
+    "evaluating",
+    "measuring",
+]
 
 Model: TypeAlias = Callable[[Tensor], Any]
 
@@ -48,8 +57,10 @@ def measuring(seed: int, *models: object) -> Iterator[None]:
 def classify(model: Model, x: Tensor) -> Tensor:
     """The logits of inputs, or the log-probabilities of a model that returns an object with `log_probs`.
 
+    Logits that are no numbers are refused: a decision among them is always the same, and so would be invariant.
+
     Shape:
-        x: `(B, C, H, W)` or `(B, C, L)`; result: `(B, K)`.
+        x: `(B, C, H, W)` or `(B, C, L)`; result: `(B, K)`, in single precision at least.
     """
     output = model(x)
     logits = getattr(output, "log_probs", output)
@@ -58,7 +69,17 @@ def classify(model: Model, x: Tensor) -> Tensor:
             f"model: received the output {describe(output)} for {len(x)} inputs; "
             f"accepted are floating-point logits ({len(x)}, K), or an object with such log_probs"
         )
-    return logits
+    bad = int(logits.isnan().any(1).sum())
+    if bad:
+        raise ValueError(f"model: received NaN logits for {bad} of {len(x)} inputs; accepted are logits without NaN")
+    return logits.to(compute_dtype(logits))
+
+
+def check_differentiable(logits: Tensor) -> None:
+    """Raises a `ValueError` unless logits have a gradient."""
+    if not logits.requires_grad:
+        accepted = "a differentiable model, outside of torch.inference_mode"
+        raise ValueError(f"model: received {describe(logits)} without a gradient; accepted is {accepted}")
 
 
 def classify_copies(model: Model, moved: Tensor) -> Tensor:

@@ -10,10 +10,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..transforms import FiniteGroup, Shifts
-from ..utils.shapes import check_count, check_positive, check_tensor, expands
+from ..utils.shapes import check_count, check_positive, check_tensor, compute_dtype, describe, expands
 from .measured import BOOTSTRAP, Bootstrap, Measured, measured
 from .orbit import Batch, Orbit, as_orbit, inscribed_disc
-from .outputs import Model, check_data, check_labels, classify, evaluating, measuring
+from .outputs import Model, check_data, check_differentiable, check_labels, classify, evaluating, measuring
 
 __all__ = ["SALIENCY", "Saliency", "integrated_gradients", "saliency_map", "saliency_similarity", "smooth"]
 
@@ -55,6 +55,8 @@ class Saliency:
                 raise ValueError(f"{name}: received {getattr(self, name)!r}; accepted are {accepted}")
         if not isinstance(self.threshold, int | float) or not 0 <= self.threshold <= 1:
             raise ValueError(f"threshold: received {self.threshold!r}; accepted is a number from 0 to 1")
+        if not isinstance(self.baseline, int | float | Tensor):
+            raise ValueError(f"baseline: received {self.baseline!r}; accepted is a number or a tensor")
         check_count("steps", self.steps)
 
 
@@ -89,8 +91,7 @@ def integrated_gradients(
         for k in range(check_count("steps", steps)):
             point = (start + (k + 0.5) / steps * path).requires_grad_()
             logits = classify(model, point)
-            if not logits.requires_grad:
-                raise ValueError("model: received logits without a gradient; accepted is a differentiable model")
+            check_differentiable(logits)
             chosen = logits.gather(1, check_labels("target", target, len(x), logits.shape[1]).unsqueeze(1)).sum()
             total += torch.autograd.grad(chosen, point, materialize_grads=True)[0]
     return path * total / steps
@@ -124,7 +125,7 @@ def saliency_map(model: Model, x: Tensor, target: Tensor, saliency: Saliency = S
         x: `(B, C, H, W)` or `(B, C, L)`; target: `(B,)`; result: `(B, 1, H, W)` or `(B, 1, L)`.
     """
     gradients = integrated_gradients(model, x, target, baseline=saliency.baseline, steps=saliency.steps)
-    maps = gradients.abs().sum(1, keepdim=True)
+    maps = gradients.to(compute_dtype(gradients)).abs().sum(1, keepdim=True)
     least = saliency.threshold * maps.flatten(1).amax(1)
     maps = torch.where(maps >= least.reshape(-1, *[1] * (maps.ndim - 1)), maps, 0.0)
     return smooth(maps, width=saliency.width, sigma=saliency.sigma, padding=saliency.padding or "zeros")
@@ -161,6 +162,8 @@ def saliency_similarity(
 
 def _fitting(saliency: Saliency, orbit: Orbit, y: Tensor | None) -> Saliency:
     """The saliency with the padding that commutes; a `ValueError` where maps cannot be made or moved back."""
+    if not isinstance(saliency, Saliency):
+        raise ValueError(f"saliency: received {describe(saliency)}; accepted is a Saliency")
     orbit.check_invertible()
     if orbit.transform.acts_on not in ("positions", "colours"):
         got = f"a transform of {orbit.transform.acts_on}"

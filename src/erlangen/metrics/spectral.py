@@ -9,9 +9,9 @@ from torch import Tensor
 
 from ..transforms.warp import as_signal
 from ..utils.seeds import generator
-from ..utils.shapes import check_count, describe
+from ..utils.shapes import check_count, compute_dtype
 from .measured import BOOTSTRAP, Bootstrap, Measured, measured
-from .outputs import Model, check_data, classify, measuring
+from .outputs import Model, check_data, check_differentiable, classify, measuring
 
 __all__ = ["jacobian_norm"]
 
@@ -57,8 +57,7 @@ def jacobian_norm(
         for part in x.split(check_count("batch_size", batch_size)):
             inputs = as_signal(part, "bilinear").detach().requires_grad_()
             logits = classify(model, inputs)
-            if not logits.requires_grad:
-                raise ValueError(f"model: received {describe(logits)} without a gradient; accepted are differentiable")
+            check_differentiable(logits)
             classes = logits.shape[1]
             # Drawn on the CPU, input by input: the same on every device and for every batch size.
             start = torch.stack([torch.randn(classes, generator=source, dtype=torch.float64) for _ in part])
@@ -70,7 +69,8 @@ def jacobian_norm(
 def _exact(logits: Tensor, x: Tensor) -> Tensor:
     """The spectral norm of all rows, each summed over the batch: no input changes the logits of another, `(b,)`."""
     rows = [torch.autograd.grad(f.sum(), x, retain_graph=True, materialize_grads=True)[0] for f in logits.unbind(1)]
-    return torch.linalg.matrix_norm(torch.stack([row.flatten(1) for row in rows], 1), 2)
+    jacobian = torch.stack([row.flatten(1) for row in rows], 1)
+    return torch.linalg.matrix_norm(jacobian.to(compute_dtype(jacobian)), 2)
 
 
 def _power(logits: Tensor, x: Tensor, u: Tensor) -> Tensor:
@@ -83,7 +83,7 @@ def _power(logits: Tensor, x: Tensor, u: Tensor) -> Tensor:
     for _ in range(STEPS):
         u = u / u.norm(dim=1, keepdim=True).clamp_min(torch.finfo(u.dtype).tiny)
         (v,) = torch.autograd.grad(logits, x, u, retain_graph=True, materialize_grads=True)
-        longer = torch.where(settled, norm, v.flatten(1).norm(dim=1))
+        longer = torch.where(settled, norm, v.flatten(1).to(norm).norm(dim=1))
         settled = settled | ((longer - norm).abs() <= tolerance * longer)
         norm = longer
         if bool(settled.all()) or not transposed.requires_grad:

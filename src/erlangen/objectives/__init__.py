@@ -11,6 +11,7 @@ from .learning_to_transform import LearningToTransform
 from .methods import METHODS, Method, Terms
 from .pstn import PSTN
 from .series_alignment import SeriesAlignment, variance_about_mean
+from .similarity import SimilarityController, watch_similarity
 from .symmetry import Blur, PrototypeInference, TransformLikelihood, TwoStages
 
 __all__ = [
@@ -33,8 +34,10 @@ __all__ = [
     "Plain",
     "PrototypeInference",
     "SeriesAlignment",
+    "SimilarityController",
     "Terms",
     "TransformLikelihood",
     "TwoStages",
     "variance_about_mean",
+    "watch_similarity",
 ]

@@ -52,9 +52,9 @@ class InvarianceController(nn.Module):
     r"""A weight $\nu$ that brings the logit invariance error of batches to a target.
 
     It is an `EntropyController` of $-\log LI$: errors are in nats, for the error of a network that is trained falls by
-    orders of magnitude. The paper tunes $\nu$ by hand until saliency maps are similar (section 4.1); the logit
-    invariance error is what a step of training measures anyway. Where a network stays below the target by itself, the
-    weight falls to its least.
+    orders of magnitude. The paper tunes $\nu$ by hand until saliency maps are similar (section 4.1; see
+    `SimilarityController`); the logit invariance error is what a step of training measures anyway. Where a network
+    stays below the target by itself, the weight falls to its least.
 
     Args:
         target: the logit invariance error (equation 2, a mean) to reach.
@@ -117,9 +117,9 @@ class InvarianceRegularised(Objective):
         model: a classifier, from images or series to logits `(N, K)` (see `logits_of`).
         transform: what is done to inputs.
         distribution: which of it: None for all elements of a `FiniteGroup` alike, a `Distribution` over coordinates
-            with event_shape `(d,)`, no batch_shape and `rsample` (its tensors must be on the device of the inputs, and
+            with event_shape `(d,)` and no batch_shape (its tensors must be on the device of the inputs, and
             `validate_args=False` spares a wait for it), or a `Conditional`.
-        nu: the weight of the invariance error, or an `InvarianceController` that finds it.
+        nu: the weight of the invariance error, or an `InvarianceController` or `SimilarityController` that finds it.
         regulariser: "logit" (equation 2), "distribution" (equation 1) or "normalised" (section 4.4).
         samples: the number of transformations for each input and step; None for all, where they are finitely many.
         augment: whether training inputs are transformed themselves.
@@ -166,7 +166,7 @@ class InvarianceRegularised(Objective):
         x, y = labelled(batch)
         x = as_signal(x, "bilinear", self.transform.bounds)
         q = self.q(x)
-        points = quadrature(q, self.samples or 1, exact=self.samples is None)
+        points = self._points(x, q, self.samples)
         first, chosen = self._first(x, q)
         # One pass for all of them, so that batch normalisation treats them alike.
         inputs = torch.cat((first.unsqueeze(0), self.transform(x, points.v)))
@@ -204,21 +204,29 @@ class InvarianceRegularised(Objective):
         """What the classifier is trained on, and the log-weight of its choice, which is 0 but for its gradient."""
         if not (self.augment and self.training):
             return x, x.new_zeros(len(x))
-        one: Points = quadrature(q, 1, exact=False)
+        one = self._points(x, q, 1)
         return self.transform(x, one.v).squeeze(0), one.log_weights.squeeze(0)
+
+    def _points(self, x: Tensor, q: Distribution, samples: int | None) -> Points:
+        """Draws, or all of a finite support if `samples` is None."""
+        if isinstance(self.distribution, Distribution) and samples is not None:  # given: no gradient goes to it
+            v = q.sample(torch.Size([samples])).to(compute_dtype(x))
+            none = v.new_zeros(v.shape[:-1])
+            return Points(v, none - math.log(samples), none)
+        return quadrature(q, samples or 1, exact=samples is None)
 
 
 def _check_distribution(transform: Transform, distribution: object) -> None:
     """Raises a `ValueError` unless the distribution is one of coordinates of the transform."""
     d, got = transform.features, describe(distribution)
-    accepted = f"a Conditional over {d} coordinates, or a Distribution with rsample, event_shape ({d},), no batch_shape"
+    accepted = f"a Conditional over {d} coordinates, or a Distribution with event_shape ({d},) and no batch_shape"
     if distribution is None:
         ok, got = isinstance(transform, FiniteGroup), f"None for {type(transform).__name__}"
     elif isinstance(distribution, Conditional):
         ok, got = distribution.features == d, f"a conditional over {distribution.features} coordinates"
     elif isinstance(distribution, Distribution):
         shapes = tuple(distribution.batch_shape), tuple(distribution.event_shape)
-        ok = distribution.has_rsample and shapes == ((), (d,))
+        ok = shapes == ((), (d,))
     else:
         ok = False
     if not ok:
