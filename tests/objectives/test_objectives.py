@@ -158,6 +158,28 @@ def test_bad_arguments(build, match):
         build()
 
 
+@pytest.mark.parametrize(
+    ("batch", "match"),
+    [
+        ((X,), "batch: received 1 tensors; accepted are inputs and their labels"),
+        ((X, Y.float()), "accepted is integer labels"),
+        ((X, Y[:-1]), "accepted is integer labels"),
+    ],
+)
+def test_bad_batches(batch, match):
+    with pytest.raises(ValueError, match=match):
+        LearningToTransform(model(), 0.1)(batch)
+
+
+def test_labels_of_any_integer_type():
+    objective = LearningToTransform(model(GlobalUniform), 0.1).eval()
+    losses = []
+    for dtype in (torch.long, torch.int32, torch.uint8):
+        torch.manual_seed(0)
+        losses.append(objective((X, Y.to(dtype)))["loss"])
+    assert losses[0] == losses[1] == losses[2]
+
+
 def test_the_share_at_the_bounds_is_reported():
     transform = Affine("angle", "tx", factored=True)
     net = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))

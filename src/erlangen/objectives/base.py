@@ -169,9 +169,11 @@ class AveragedObjective(Counted):
 
 def labelled(batch: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     """Inputs and their labels, checked."""
+    if len(batch) != 2:
+        raise ValueError(f"batch: received {len(batch)} tensors; accepted are inputs and their labels")
     x, y = batch
-    check_tensor("batch", y, f"labels ({len(x)},)", isinstance(y, Tensor) and y.shape == x.shape[:1])
-    return x, y
+    ok = isinstance(y, Tensor) and y.shape == x.shape[:1] and not y.is_floating_point()
+    return x, check_tensor("batch", y, f"integer labels ({len(x)},)", ok).long()
 
 
 def groups_of(model: nn.Module, conditional: nn.Module | None = None) -> dict[str, list[nn.Parameter]]:
