@@ -5,6 +5,7 @@ import dataclasses
 import importlib
 import inspect
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,9 +15,10 @@ from matplotlib.figure import Figure
 from erlangen.papers import experiments, find
 from erlangen.papers.draw import png
 from erlangen.papers.ltt.common import Training
-from erlangen.papers.results import redraw, section
+from erlangen.papers.results import BEGIN, END, headlines, redraw, section
 from erlangen.papers.store import read, record, write
 
+ROOT = Path(__file__).parents[2]
 ALL = experiments()
 ORDER = ("Config", "FULL", "SMOKE", "PAPER", "build", "run", "show", "EXPERIMENT")
 
@@ -95,6 +97,26 @@ def test_a_file_runs_at_smoke_and_is_shown_from_what_it_stored(name, cache, tmp_
     pages = redraw(tmp_path, tmp_path / "docs")
     assert pages[1] == tmp_path / "docs" / "images" / f"{name.replace('/', '-')}.png"
     assert f"images/{name.replace('/', '-')}.png" in pages[0].read_text()
+
+
+def test_the_readme_quotes_what_is_stored():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert BEGIN + headlines(ROOT / "results") + END in text, "run make results"
+
+
+def test_headlines_are_renewed_and_the_rest_stays(tmp_path):
+    readme, table = tmp_path / "README.md", headlines(ROOT / "results")
+    (tmp_path / "results" / "ltt").mkdir(parents=True)
+    stored = (ROOT / "results" / "ltt" / "table1.json").read_text()
+    (tmp_path / "results" / "ltt" / "table1.json").write_text(stored)
+    readme.write_text(f"before\n{BEGIN}stale\n{END}after\n")
+    assert redraw(tmp_path / "results", tmp_path / "docs")[-1] == readme
+    told = readme.read_text(encoding="utf-8")
+    assert told.startswith(f"before\n{BEGIN}| | paper | ours |")
+    assert told.endswith(f"{END}after\n")
+    lines = told.splitlines()[4:-2]
+    assert lines
+    assert set(lines) < set(table.splitlines())  # of one experiment, not of all
 
 
 def check_claims(experiment, rows):

@@ -15,7 +15,7 @@ from .base import Claim, Experiment, Rows, experiments
 from .draw import png
 from .store import Results, path_of, read
 
-__all__ = ["redraw", "section"]
+__all__ = ["headlines", "redraw", "section"]
 
 SET_BY_HAND = {"seed", "device", "datasets", "methods"}  # what a run is told
 LEAD = """# Results
@@ -25,9 +25,38 @@ Numbers that the papers print or imply, and ours. `erlangen reproduce <experimen
 which what is asked holds. *Scale* is the number of transformed inputs in training, as a share of the published code's.
 """
 
+# What the README says of them, by the experiment and what a claim is about.
+HEADLINES = {
+    ("ltt/table1", "cifar10: flow, 20 views"): "CIFAR10, accuracy of Learning to Transform, %",
+    ("ltt/table1", "cifar10: ours, 20 views"): "CIFAR10, the same with learned flips and another schedule (ours), %",
+    ("ltt/table1", "cifar10-lt: flow, 20 views"): "CIFAR10-LT, accuracy of Learning to Transform, %",
+    ("ltt/table1", "cifar10-lt: ours, 20 views"): "CIFAR10-LT, ours, %",
+    ("genuine/table1", "R4: da, SI"): "Turned digits, similarity of saliency maps with augmentation",
+    ("genuine/table1", "R4: ir, SI"): "Turned digits, with invariance regularisation",
+    ("genuine/table1", "R4: ir, accuracy"): "Turned digits, accuracy of regularisation, %",
+    ("genuine/table1", "R4: ours, accuracy"): "Turned digits, accuracy of ours, exactly invariant in one pass, %",
+    ("pstn/table2", "MNIST30: pstn, mean of 5 folds"): "30 digits, accuracy of P-STN, %",
+    ("pstn/table2", "MNIST100: pstn, mean of 5 folds"): "100 digits, accuracy of P-STN, %",
+}
+BEGIN, END = "<!-- from stored results -->\n", "<!-- end -->\n"
+
+
+def headlines(results: Path) -> str:
+    """A table of what was run of the claims that the README quotes."""
+    known, lines = experiments(), ["| | paper | ours |", "|---|---|---|"]
+    stored = {name: read(known[name], results).rows for name, _ in HEADLINES}
+    for (name, what), words in HEADLINES.items():
+        claim = next(claim for claim in known[name].paper if claim.what == what)
+        if values := claim.values(stored[name]):
+            lines.append(f"| {words} | {claim.paper} | {_ours(values)} |")
+    return "\n".join(lines) + "\n"
+
 
 def redraw(results: Path, docs: Path, tell: Callable[[float, str], None] = lambda share, what: None) -> list[Path]:
-    """Writes `results.md` and its figures from the result files, and returns what it wrote."""
+    """Writes `results.md` and its figures from the result files, and returns what it wrote.
+
+    A README beside the folder of the documentation has its headlines renewed, where it says that they go.
+    """
     known, paths, parts = experiments(), [], [LEAD]
     for paper, group in groupby(sorted(known), lambda name: name.partition("/")[0]):
         about = (importlib.import_module(f"{__package__}.{paper}").__doc__ or paper).strip().partition("\n")[0]
@@ -44,6 +73,13 @@ def redraw(results: Path, docs: Path, tell: Callable[[float, str], None] = lambd
             tell(len(parts) / (len(known) + 2), name)
     page = docs / "results.md"
     write_bytes(page, "\n".join(parts).encode())
+    readme = docs.parent / "README.md"
+    text = readme.read_text(encoding="utf-8") if readme.is_file() else ""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if end:
+        write_bytes(readme, (before + begin + headlines(results) + end + after).encode())
+        paths.append(readme)
     return [page, *paths]
 
 
