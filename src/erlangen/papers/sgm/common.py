@@ -91,7 +91,7 @@ class Training:
     noise: float = 0.1
     dropout: float = 0.1
     lr: tuple[float, float] = (1e-3, 1e-3)
-    graph: bool = False
+    graph: bool = True
     seed: int = 0
 
     @property
