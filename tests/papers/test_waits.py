@@ -16,6 +16,7 @@ from erlangen.papers.ltt import classify as ltt
 from erlangen.papers.pstn import common as digits
 from erlangen.papers.pstn import series
 from erlangen.papers.sgm import common as sgm
+from erlangen.papers.sgm import vaes
 
 GENUINE = genuine.Training(source="drawn", sizes=(64, 32, 16))
 DIGITS = digits.Training(source="drawn", size=100, weight=1e-3, held=20, count=2)
@@ -46,6 +47,12 @@ def warps(method):
 def small(method):
     config = replace(DIGITS, method=method)
     return labelled(lambda: digits.build(config), lambda: digits.fold(config).train)
+
+
+def autoencoder(method, monkeypatch):
+    config = vaes.VaeTraining(method, SMALL, latent=2, filters=(2, 2), hidden=4)
+    monkeypatch.setattr(vaes, "trained", lambda *args: (sgm.build(SMALL).model, {}))
+    return vaes.build(config, "cpu"), (sgm.data_set(SMALL, "train").x[:8],)
 
 
 def orbits(method):
@@ -94,6 +101,11 @@ def step(objective, batch):
 @pytest.mark.parametrize("name", STEPS)
 def test_a_step_asks_for_no_number(name):
     step(*STEPS[name]())
+
+
+@pytest.mark.parametrize("method", ["vae", "augvae", "invvae"])
+def test_nor_does_a_step_of_an_autoencoder(method, monkeypatch):
+    step(*autoencoder(method, monkeypatch))
 
 
 class Asks(nn.Module):

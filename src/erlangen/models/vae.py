@@ -20,8 +20,11 @@ __all__ = ["VAE", "AugVAE", "InvVAE"]
 LEAST = 1e-2  # of all scales, as in the published code: pixels that are always black would have none
 
 
-def _scale(raw: Tensor) -> Tensor:
-    return F.softplus(raw).clamp(min=LEAST)
+def _normal(mean: Tensor, raw: Tensor, dims: int) -> Independent:
+    """A normal distribution over the last dimensions, from its mean and scales before they are made positive."""
+    scale = F.softplus(raw).clamp(min=LEAST)
+    # To validate arguments would wait for the device, in every step.
+    return Independent(Normal(mean, scale, validate_args=False), dims, validate_args=False)
 
 
 class VAE(nn.Module):
@@ -62,12 +65,12 @@ class VAE(nn.Module):
     @property
     def prior(self) -> Independent:
         """$p(z)$."""
-        return Independent(Normal(self.prior_mean, _scale(self.prior_scale)), 1)
+        return _normal(self.prior_mean, self.prior_scale, 1)
 
     def posterior(self, x: Tensor) -> Independent:
         r"""$q(z \mid x)$, batch_shape `(B,)`."""
         mean, raw = self.heads(self.encoder(x)).chunk(2, -1)
-        return Independent(Normal(mean, _scale(raw)), 1)
+        return _normal(mean, raw, 1)
 
     def mean(self, z: Tensor) -> Tensor:
         r"""$\mu(z)$, `(*S, B, C, H, H)` for z `(*S, B, latent)`."""
@@ -75,7 +78,7 @@ class VAE(nn.Module):
 
     def likelihood(self, z: Tensor) -> Independent:
         r"""$p(x \mid z)$."""
-        return Independent(Normal(self.mean(z), _scale(self.pixel_scale)), 3)
+        return _normal(self.mean(z), self.pixel_scale, 3)
 
     def elbo(self, x: Tensor) -> Tensor:
         r"""$\log p(x \mid z) - \mathrm{KL}[q(z \mid x) \,\|\, p(z)]$ with one sample of z, `(B,)`."""
@@ -203,4 +206,4 @@ class InvVAE(_WithSymmetry):
         return self.symmetry.group.act(g, prototype.clamp(0, 1))
 
     def _seen(self, mean: Tensor) -> Independent:
-        return Independent(Normal(mean, _scale(self.noise)), 3)
+        return _normal(mean, self.noise, 3)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -60,7 +60,8 @@ def trained_vae(config: VaeTraining, device: str) -> VAE | AugVAE | InvVAE:
 def _train(objective: Elbo, config: VaeTraining, device: str) -> dict[str, Tensor]:
     schedule = WarmupCosine(max(1, config.steps * 15 // 100), 1e-4)
     optimiser = Optimiser("adamw", config.lr, weight_decay=1e-4, clip=10.0, schedule=schedule)
-    places = {"accelerator": torch.device(device).type, "seed": config.seed, "log_every": 200}
+    kind = torch.device(device).type
+    places: Any = {"accelerator": kind, "graph": kind == "cuda", "seed": config.seed, "log_every": 200}
     data = data_set(config.symmetry, "train")
     loader = TensorLoader(data.x, batch_size=min(config.batch, len(data)), seed=config.seed, drop_last=True)
     fit(objective, loader, Config(steps=config.steps, optimiser=optimiser, **places))
