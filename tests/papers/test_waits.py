@@ -15,8 +15,8 @@ from erlangen.papers.genuine import common as genuine
 from erlangen.papers.ltt import classify as ltt
 from erlangen.papers.pstn import common as digits
 from erlangen.papers.pstn import series
+from erlangen.papers.sgm import augmentation, vaes
 from erlangen.papers.sgm import common as sgm
-from erlangen.papers.sgm import vaes
 
 GENUINE = genuine.Training(source="drawn", sizes=(64, 32, 16))
 DIGITS = digits.Training(source="drawn", size=100, weight=1e-3, held=20, count=2)
@@ -101,6 +101,12 @@ def step(objective, batch):
 @pytest.mark.parametrize("name", STEPS)
 def test_a_step_asks_for_no_number(name):
     step(*STEPS[name]())
+
+
+def test_nor_does_one_with_natural_variations(monkeypatch):
+    monkeypatch.setattr(augmentation, "trained", lambda *args: (sgm.build(SMALL).model, {}))
+    data = sgm.data_set(SMALL, "train")
+    step(augmentation.build(augmentation.SMOKE, "sgm", 32), (data.x[:8], data.y[:8]))
 
 
 @pytest.mark.parametrize("method", ["vae", "augvae", "invvae"])

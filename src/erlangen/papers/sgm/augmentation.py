@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from matplotlib.figure import Figure
@@ -119,7 +120,8 @@ def run(config: Config) -> list[Row]:
             objective = build(config, method, labels)
             loader = TensorLoader(train.x, train.y, batch_size=min(config.batch, len(train)), seed=config.seed)
             optimiser = Optimiser("adamw", 1e-3, clip=5.0, schedule=Cosine(0.05))
-            place = {"accelerator": torch.device(config.device).type, "seed": config.seed, "log_every": 500}
+            kind = torch.device(config.device).type
+            place: Any = {"accelerator": kind, "graph": kind == "cuda", "seed": config.seed, "log_every": 500}
             fit(objective, loader, How(steps=config.steps, optimiser=optimiser, **place))
             views = method == "sgm-averaged" or (method in KNOWN and KNOWN[method].averages)
             row: Row = {"method": method, "dataset": "mnist", "seed": config.seed, "labels": labels}
