@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from ...report.style import ACCENT, COLOURS, MUTED
 from ..base import Rows
-from ..draw import sheet
+from ..draw import beside, sheet
 
 __all__ = ["NAMES", "TINTS", "by_size", "by_weight"]
 
@@ -56,4 +56,6 @@ def by_weight(rows: Rows, methods: Sequence[str]) -> Figure:
         panel.set(title=dataset, xlabel="test accuracy, %", yticks=range(len(methods)))
         panel.set_yticklabels([NAMES[method] for method in methods] if panel is axes[0] else [])
         panel.invert_yaxis()
+    axes[-1].plot([], [], "|", color=ACCENT, markersize=14, markeredgewidth=2, label="mean of the folds")
+    beside(axes[-1])
     return figure
