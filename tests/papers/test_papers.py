@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from erlangen.papers import experiments, find
 from erlangen.papers.draw import png
 from erlangen.papers.ltt.common import Training
-from erlangen.papers.results import BEGIN, END, headlines, redraw, section
+from erlangen.papers.results import BEGIN, END, headlines, redraw, section, stated
 from erlangen.papers.store import read, record, write
 
 ROOT = Path(__file__).parents[2]
@@ -97,6 +97,23 @@ def test_a_file_runs_at_smoke_and_is_shown_from_what_it_stored(name, cache, tmp_
     pages = redraw(tmp_path, tmp_path / "docs")
     assert pages[1] == tmp_path / "docs" / "images" / f"{name.replace('/', '-')}.png"
     assert f"images/{name.replace('/', '-')}.png" in pages[0].read_text()
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ([], "not run"),
+        ([86.804], "86.8"),
+        ([86.6, 86.9], "86.75 ± 0.21"),
+        ([70.0, 80.0], "75.0 ± 7.1"),
+        ([100.0, 200.0], "150 ± 71"),
+        ([1000.0, 3000.0], "2e+03 ± 1.4e+03"),
+        ([1e-11, 3e-11], "2e-11 ± 1.4e-11"),
+        ([1.0, 1.0], "1 ± 0"),
+    ],
+)
+def test_a_mean_has_the_digits_that_its_deviation_leaves(values, said):
+    assert stated(values) == said
 
 
 def test_the_readme_quotes_what_is_stored():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import statistics
 from collections import Counter
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from .base import Claim, Experiment, Rows, experiments
 from .draw import png
 from .store import Results, path_of, read
 
-__all__ = ["headlines", "redraw", "section"]
+__all__ = ["headlines", "redraw", "section", "stated"]
 
 SET_BY_HAND = {"seed", "device", "datasets", "methods"}  # what a run is told
 LEAD = """# Results
@@ -38,6 +39,7 @@ HEADLINES = {
     ("pstn/table2", "MNIST30: pstn, mean of 5 folds"): "30 digits, accuracy of P-STN, %",
     ("pstn/table2", "MNIST100: pstn, mean of 5 folds"): "100 digits, accuracy of P-STN, %",
 }
+MOST = 4  # digits behind the point; smaller numbers have exponents
 BEGIN, END = "<!-- from stored results -->\n", "<!-- end -->\n"
 
 
@@ -48,7 +50,7 @@ def headlines(results: Path) -> str:
     for (name, what), words in HEADLINES.items():
         claim = next(claim for claim in known[name].paper if claim.what == what)
         if values := claim.values(stored[name]):
-            lines.append(f"| {words} | {claim.paper} | {_ours(values)} |")
+            lines.append(f"| {words} | {claim.paper} | {stated(values)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -98,14 +100,20 @@ def _line(claim: Claim, rows: Rows) -> str:
     values = claim.values(rows)
     asked = claim.low is not None or claim.high is not None
     met = f"{sum(map(claim.holds, values))} of {len(values)}" if asked and values else "–"
-    return f"| {claim.what} | {claim.paper} | {claim.asked} | {_ours(values)} | {met} |"
+    return f"| {claim.what} | {claim.paper} | {claim.asked} | {stated(values)} | {met} |"
 
 
-def _ours(values: list[float]) -> str:
+def stated(values: list[float]) -> str:
+    """The mean and the standard deviation, to two digits of the latter."""
     if not values:
         return "not run"
-    spread = f" ± {statistics.stdev(values):.2g}" if len(values) > 1 else ""
-    return f"{statistics.fmean(values):.3g}{spread}"
+    mean, spread = statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None
+    if spread is None:
+        return f"{mean:.3g}"
+    digits = 1 - math.floor(math.log10(spread)) if spread > 0 else MOST + 1
+    if not 0 <= digits <= MOST:
+        return f"{mean:.3g} ± {spread:.2g}"
+    return f"{mean:.{digits}f} ± {spread:.{digits}f}"
 
 
 def _origin(experiment: Experiment, stored: Results) -> str:
