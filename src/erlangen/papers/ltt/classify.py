@@ -100,6 +100,7 @@ def build(config: Training) -> AveragedObjective:
 def how(objective: AveragedObjective, config: Training, device: str) -> Config:
     """How a classifier is trained: on a GPU compiled, its steps recorded as one graph each."""
     own, cuda = config.recipe, torch.device(device).type == "cuda"
+    pays = cuda and own.epochs > 1  # one epoch is over before the compiler is
     groups = {
         "scalars": replace(own.classifier, lr=own.classifier.lr / 10),
         "conditional": Optimiser("adam", lr=own.rate),
@@ -111,8 +112,8 @@ def how(objective: AveragedObjective, config: Training, device: str) -> Config:
         seed=config.seed,
         accelerator="cuda" if cuda else "cpu",
         precision="bf16-mixed" if cuda else "32-true",
-        compile=cuda,
-        graph=cuda,
+        compile=pays,
+        graph=pays,
         channels_last=True,
         log_every=500,
     )
