@@ -97,3 +97,10 @@ def test_a_perfect_localiser_undoes_the_placement():
     upright = frozen.upright("drawn", "test", 3).x / 255
     assert (seen - upright).abs().mean() < 0.03
     assert (figure7.window(move, v) - data.box).abs().max() < 1e-5
+
+
+def test_larger_sets_have_fewer_and_larger_steps():
+    small, large = (table2.build(table2.FULL, "cnn", size)[0] for size in (100, 1000))
+    assert (small.batch, small.epochs) == (8, 600)
+    assert (large.batch, large.epochs) == (64, 200)
+    assert large.scale == 0.333

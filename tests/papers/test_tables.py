@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from erlangen.distributions import crop_table
-from erlangen.papers.ltt import classify, table1_tiny, table2
-from erlangen.papers.ltt.recipes import WAYS
+from erlangen.papers.ltt import classify, recipes, table1_tiny, table2
+from erlangen.papers.ltt.recipes import WAYS, recipe
 
 
 @pytest.fixture(autouse=True)
@@ -135,3 +135,17 @@ def test_beyond_thirty_views_none_is_rejected_and_the_model_stays_as_it_is():
         classify.predictions(model, x, samples)
     assert seen == [(4, 1.0), (31, None)]
     assert (model.eval_samples, model.rejection, model.identity) == (2, 1.0, "eval")
+
+
+def test_a_network_without_normalisation_has_a_limit_where_no_views_are_averaged():
+    for method in ("none", "affine", "tta"):
+        assert recipe("cifar10-lt", method).classifier.clip == recipes.LIMIT
+        assert recipe("cifar10-conv13", method).classifier.clip is None
+    assert recipe("cifar10-lt", "flow").classifier.clip is None
+
+
+def test_what_is_over_before_the_compiler_is_not_compiled():
+    for epochs, pays in ((0, True), (1, False)):
+        training = classify.Training("cifar10", "none", source="glyphs", inputs=16, epochs=epochs)
+        how = classify.how(classify.build(training), training, "cuda")
+        assert (how.compile, how.graph) == (pays, pays)

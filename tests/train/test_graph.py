@@ -11,6 +11,7 @@ from erlangen.models import Averaged
 from erlangen.nets import EmbeddingCNN
 from erlangen.objectives import LearningToTransform
 from erlangen.train import Config, Cosine, Optimiser, TensorLoader, fit
+from erlangen.train.graph import WARM, Graphs
 from erlangen.transforms import Affine
 
 from .tiny import data, tiny
@@ -84,3 +85,18 @@ def test_what_an_earlier_run_left_behind_does_not_spoil_a_recording():
     finally:
         gc.set_threshold(*thresholds)
     assert objective.step == 16
+
+
+@needs_cuda
+def test_all_steps_see_a_batch_of_one_type():
+    seen = []
+
+    def take(batch):
+        seen.append(type(batch))
+        return {"loss": batch[0].sum()}
+
+    graphs = Graphs()
+    for batch in ([torch.ones(2, device="cuda")], (torch.ones(2, device="cuda"),)) * 3:
+        graphs(take, None, batch)
+    assert len(seen) == WARM + 1  # those taken as they are, and the recorded one
+    assert len(set(seen)) == 1

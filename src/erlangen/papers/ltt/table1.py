@@ -4,7 +4,8 @@ The paper compares its flow with a baseline, Augerino and LILA on CIFAR10, Fashi
 also: augmentation by hand and averaging at test time within the same bounds, InstaAug, the flow as its published code
 has it, and *ours*: the flow with what else pays (`recipes.OURS`), chosen on images set aside of the training sets.
 LILA is not run. Six affine coordinates; the settings of each set are those of the published code, but for the number of
-views in training (`recipes.FEW`), and inputs are normalised after the transformation, not before.
+views in training (`recipes.FEW`) and for a limit to the gradient of methods without views (`recipes.LIMIT`), and inputs
+are normalised after the transformation, not before.
 
 Measured: accuracy on the test set in percent, expected calibration error (15 bins), negative log-likelihood.
 

@@ -38,7 +38,7 @@ BINS = np.linspace(0, 1.5, 31)
 
 @dataclass(frozen=True)
 class Config:
-    """How localisers are trained, on how many digits they are tested, and how many seeds are trained together."""
+    """How localisers are trained, on how many images they are tested, and how many seeds are trained together."""
 
     training: Frozen
     methods: tuple[str, ...] = METHODS

@@ -13,7 +13,7 @@ Time: on a GPU two hours for five seeds, which are trained together; for a CPU i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -26,25 +26,12 @@ from ...transforms import Transform
 from ..base import Claim, Row, Rows, experiment
 from ..draw import first, picture, sheet
 from ..ltt.data import as_bytes
+from . import figure4
 from .draw import NAMES
 from .frozen import CANVAS, Found, Frozen, classifiers, data_set, localise, localisers, moves, upright
 
-METHODS = ("cnn", "stn", "pstn", "flow")
-ALPHA = 0.01  # the weight of the flow's entropy
+METHODS, ALPHA, Config = figure4.METHODS, figure4.ALPHA, figure4.Config
 SHOWN, VIEWS = 4, 5
-
-
-@dataclass(frozen=True)
-class Config:
-    """How localisers are trained, on how many images they are tested, and how many seeds are trained together."""
-
-    training: Frozen
-    methods: tuple[str, ...] = METHODS
-    tested: int = 10_000
-    count: int = 5
-    device: str = "cpu"
-    seed: int = 0
-
 
 FULL = Config(Frozen(task="placed", source="fashion-mnist"))
 TINY = Frozen(task="placed", source="drawn", inputs=32, epochs=1, first=1, batch=8, samples=2)

@@ -39,7 +39,7 @@ PRINTED = {
 LEAST = {"pstn": (77.1, 92.0, 96.0, 97.2, 97.4)}
 GAIN = (8.0, 4.0)
 MANY = 1000
-LARGE = {"batch": 64, "epochs": 200}  # from so many digits on: fewer and larger steps
+LARGE: dict[str, Any] = {"batch": 64, "epochs": 200}  # from so many digits on: fewer and larger steps
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def build(config: Config, method: str, size: int) -> list[Training]:
     count = config.training.count
     common = replace(config.training, method=method, size=size)
     if size >= MANY:
-        common = replace(common, batch=LARGE["batch"], epochs=min(common.epochs, LARGE["epochs"]))
+        common = replace(common, **LARGE)
     return [replace(common, weight=w, fold=count * config.seed + k) for w in weights for k in range(count)]
 
 
