@@ -26,11 +26,10 @@ from ...transforms import Transform
 from ..base import Claim, Row, Rows, experiment
 from ..draw import first, picture, sheet
 from ..ltt.data import as_bytes
-from . import figure4
 from .draw import NAMES
+from .figure4 import ALPHA, METHODS, Config
 from .frozen import CANVAS, Found, Frozen, classifiers, data_set, localise, localisers, moves, upright
 
-METHODS, ALPHA, Config = figure4.METHODS, figure4.ALPHA, figure4.Config
 SHOWN, VIEWS = 4, 5
 
 FULL = Config(Frozen(task="placed", source="fashion-mnist"))
