@@ -26,10 +26,12 @@ from ...transforms import Transform
 from ..base import Claim, Row, Rows, experiment
 from ..draw import first, picture, sheet
 from ..ltt.data import as_bytes
+from . import figure4
 from .draw import NAMES
-from .figure4 import ALPHA, METHODS, Config
+from .figure4 import ALPHA, METHODS
 from .frozen import CANVAS, Found, Frozen, classifiers, data_set, localise, localisers, moves, upright
 
+Config = figure4.Config
 SHOWN, VIEWS = 4, 5
 
 FULL = Config(Frozen(task="placed", source="fashion-mnist"))
