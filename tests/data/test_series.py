@@ -44,7 +44,7 @@ def test_lengths():
         ),
         ([[1.0, 2.0], [1.0]], {}, "unequal: received series of lengths from 1 to 2 .*unequal='resample'"),
         ([[1.0, 2.0]], {"length": 3}, "unequal: received series of length 2 for the length 3"),
-        ([[1.0, 2.0]], {"length": 1, "unequal": "pad"}, "length: received 1; accepted is at least 2"),
+        ([[1.0, 2.0]], {"length": 1, "unequal": "pad"}, "length: received 1 for a series of 2.*accepted is at least 2"),
         ([[NAN, NAN]], {"missing": "drop"}, r"series\[0\]: received no values at all"),
         ([[1.0, np.inf]], {"missing": "drop"}, r"series\[0\]: received infinite values"),
         ([np.ones((2, 3)), np.ones((1, 3))], {}, r"series\[1\]: received 1 channels; accepted is 2"),
@@ -108,14 +108,36 @@ def test_ts(root):
     [
         (TS.replace("timeStamps false", "timeStamps true"), "time stamps"),
         (TS.replace("@classLabel true 10 2", ""), "no class labels"),
-        (TS.replace("4,5,6:2", "4,5:2"), "line 2 of the data"),
-        (TS.replace("1,2,3", "1,two,3"), "could not convert"),
+        (TS.replace("4,5,6:2", "4,5:2"), "line 8: received channels of different lengths"),
+        (TS.replace("1,2,3", "1,two,3"), "line 7: could not convert string to float: 'two'; accepted are numbers"),
+        (TS.replace("6:10", "6:11"), "received the label '11'; accepted are those that @classLabel lists"),
+        (TS.partition("@data")[0], "received no line @data"),
     ],
 )
 def test_broken_ts_files_are_named(root, text, message):
     write(root / "ucr/Toy_TRAIN.ts", text)
-    with pytest.raises(ValueError, match=f"Toy_TRAIN.ts: not readable .*{message}"):
+    with pytest.raises(ValueError, match=f"Toy_TRAIN.ts: .*{message}"):
         ucr("Toy", missing="interpolate")
+
+
+def test_a_word_without_a_value_in_a_ts_file_is_false(root):
+    write(root / "ucr/Toy_TRAIN.ts", TS.replace("@timeStamps false", "@timeStamps"))
+    assert len(ucr("Toy", missing="drop")) == 1
+
+
+def test_nothing_between_two_tabs_is_a_missing_value(tmp_path):
+    """And not a shorter series, whose values would move to other moments."""
+    write(tmp_path / "mine.tsv", "1\t0.5\t\t0.7\n2\t1\t2\t3\n")
+    with pytest.raises(ValueError, match=r"mine.tsv: series\[0\]: received 1 missing values"):
+        read_series(tmp_path / "mine.tsv", unequal="pad")
+    write(tmp_path / "blanks.tsv", "  1   0.5  0.6\n  2   1    2\n")
+    assert read_series(tmp_path / "blanks.tsv").x.tolist() == [[[0.5, pytest.approx(0.6)]], [[1, 2]]]
+    write(tmp_path / "named.tsv", "label\tt0\n1\t0.5\n")
+    with pytest.raises(ValueError, match=r"line 1: could not convert string to float: 't0'.*a \.csv"):
+        read_series(tmp_path / "named.tsv")
+    write(tmp_path / "bare.tsv", "1\t0.5\n\t0.5\n")
+    with pytest.raises(ValueError, match="line 2: received no label"):
+        read_series(tmp_path / "bare.tsv")
 
 
 def test_compact_files(root):
@@ -185,11 +207,21 @@ def test_a_table_with_a_moment_to_a_row(tmp_path):
     ("text", "options", "message"),
     [
         ("", {}, "mine.csv: it is empty"),
-        ("kind,t0\nx,1", {}, "label='label', but there is the columns kind, t0"),
+        ("kind,t0\nx,1", {}, "label='label', but the columns are kind, t0;"),
+        ("up,1\ndown,2", {"label": "kind"}, "label='kind', but there is no line of names"),
+        (",label,t0\n0,up,1", {}, "received a first column without a name, such as an index"),
+        ("t0,label\n1,up\n\n2", {}, "line 4 has 1 cells, not at least 2"),
+        ("label,t0\nup,1\n,2", {}, "line 3: received no label"),
+        ("id,label\n1,a", {"series": "id"}, "received the columns id, label; accepted is one more, with values"),
+        ("id,label,t,x\n1,a,0,2\n1,a,1,2\n1,a,3,2", {"series": "id", "time": "t"}, "the series '1' .* from 1 to 2;"),
+        ("id,label,t,x\n1,a,0,2\n1,a,0,2", {"series": "id", "time": "t"}, "time: received the series '1'"),
+        ("id,label,t,x\n1,a,0,2\n1,a,,2", {"series": "id", "time": "t"}, "time: received the series '1'"),
+        ("label,t0\na,1", {"time": "t"}, "time: received 't' without series"),
         ("1,2\n3,4", {"series": "id"}, "series='id', but there is no line of names"),
         ("id,label,x\n1,a,2\n1,b,3", {"series": "id"}, "the series '1' has the labels a, b"),
         ("id,label,x\n1,a,2\n1,a", {"series": "id"}, "line 3 has 2 cells, not 3"),
-        ("label,t0\na,one", {}, "could not convert"),
+        ("label,t0\na,1\n\na,one", {}, "line 4, column 't0': received 'one'; accepted is a number"),
+        ("a,0.5\nb,0;5", {}, "line 2, column 2: received '0;5'"),
         ("label,t0\na,1", {"split": "test"}, "split: received 'test'"),
     ],
 )
@@ -197,6 +229,59 @@ def test_bad_tables_are_refused(tmp_path, text, options, message):
     write(tmp_path / "mine.csv", text)
     with pytest.raises(ValueError, match=message):
         read_series(tmp_path / "mine.csv", **options)
+
+
+def test_names_of_columns_may_be_numbers(tmp_path):
+    """As a table of an array has them."""
+    write(tmp_path / "mine.csv", "label,0,1\nup,5,6\n,,\n")
+    assert read_series(tmp_path / "mine.csv").x.tolist() == [[[5, 6]]]
+    write(tmp_path / "mine.csv", "kind,0,1\nup,5,6\n")
+    assert read_series(tmp_path / "mine.csv", label="kind").classes == ("up",)
+
+
+def test_moments_are_put_in_the_order_of_their_times(tmp_path):
+    rows = ["trial,ms,x", "a,20.1,3", "a,0,1", "b,5,7", "a,10,2", "b,15,8", "b,25,9"]
+    write(tmp_path / "long.csv", "\n".join(rows))
+    data = load(tmp_path / "long.csv", series="trial", time="ms", label=None)
+    assert data.x.tolist() == [[[1, 2, 3]], [[7, 8, 9]]]
+
+
+@pytest.mark.parametrize(
+    "content", [b"label,t0\nup,\xff1", b"label,t0\n" + b"x" * 200_000], ids=["bytes", "a huge cell"]
+)
+def test_what_is_no_table_is_refused(tmp_path, content):
+    (tmp_path / "mine.csv").write_bytes(content)
+    with pytest.raises(ValueError, match=r"mine.csv: received .*; accepted (is text in UTF-8|are cells)"):
+        read_series(tmp_path / "mine.csv")
+
+
+@pytest.mark.parametrize("option", [{"label": "kind"}, {"series": "trial"}, {"time": "ms"}])
+def test_names_of_columns_are_refused_where_there_are_none(tmp_path, option):
+    write(tmp_path / "mine.tsv", "1\t2\n2\t3\n")
+    with pytest.raises(
+        ValueError, match=f"{next(iter(option))}: received .* for .*mine.tsv'; accepted for the columns"
+    ):
+        read_series(tmp_path / "mine.tsv", **option)
+
+
+def test_capitals_in_the_ending_of_a_file_are_the_same(tmp_path):
+    write(tmp_path / "MINE.CSV", "up,1,2\ndown,2,3\n")
+    write(tmp_path / "MINE.TS", TS)
+    assert load(tmp_path / "MINE.CSV").classes == ("down", "up")
+    assert len(load(tmp_path / "MINE.TS", missing="drop")) == 1
+
+
+def test_counts_are_series(tmp_path):
+    for dtype in (np.int16, np.uint8):
+        np.savez(tmp_path / "mine.npz", x=np.array([[1, 2, 3]], dtype), y=np.array(["a"]))
+        assert load(tmp_path / "mine.npz").x.tolist() == [[[1.0, 2.0, 3.0]]]
+
+
+def test_what_is_masked_is_missing():
+    hidden = np.ma.masked_greater(np.array([1, 99, 3]), 50)
+    assert stack_series([hidden], missing="interpolate").x.tolist() == [[[1, 2, 3]]]
+    with pytest.raises(ValueError, match="1 missing values"):
+        stack_series([hidden])
 
 
 def test_npz_with_gaps(tmp_path):
@@ -218,5 +303,5 @@ def test_bumps_are_drawn_in_code():
     assert moved.x.argmax(-1).double().std() > 5
     assert torch.equal(moved.x, warped_bumps(200, 64, noise=0).x)
     assert (warped_bumps(400, 64, warp=0).x - still[0]).std() == pytest.approx(0.1, rel=0.05)
-    with pytest.raises(ValueError, match="noise: received -1"):
+    with pytest.raises(ValueError, match="noise: received int -1"):
         warped_bumps(noise=-1)

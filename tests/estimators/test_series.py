@@ -166,6 +166,28 @@ def test_double_precision_for_those_who_want_it(kind):
 
 
 @pytest.mark.parametrize("kind", [SeriesAligner, TimeWarpClassifier])
+def test_a_list_is_as_good_as_an_array(kind):
+    x = np.random.default_rng(0).normal(size=(4, 2, 9))
+    model = kind(**QUICK, **({"epochs": 1} if kind is TimeWarpClassifier else {})).fit(list(x), [0, 1] * 2)
+    np.testing.assert_array_equal(model.transform(list(x)), model.transform(x))
+    np.testing.assert_array_equal(model.warps([x[1]]), model.warps(x[1:2]))
+
+
+def test_what_is_masked_is_missing():
+    x = np.ma.masked_greater(np.random.default_rng(0).normal(size=(5, 9)), 1.5)
+    with pytest.raises(ValueError, match="missing values"):
+        SeriesAligner(**QUICK).fit(x)
+    assert np.abs(SeriesAligner(**QUICK, missing="interpolate").fit_transform(x)).max() < 10
+
+
+@pytest.mark.parametrize("kind", [SeriesAligner, TimeWarpClassifier])
+@pytest.mark.parametrize(("y", "message"), [([np.nan, 1.0], "y contains NaN"), ([None, "a"], "label type")])
+def test_labels_that_are_none_are_refused(kind, y, message):
+    with pytest.raises(ValueError, match=message):
+        kind(**QUICK).fit(np.ones((2, 9)), y)
+
+
+@pytest.mark.parametrize("kind", [SeriesAligner, TimeWarpClassifier])
 def test_tiny_sets_and_one_class(kind):
     own = {**QUICK, **({"epochs": 1} if kind is TimeWarpClassifier else {})}
     one = kind(**own).fit(np.random.default_rng(0).normal(size=(1, 1, 7)), ["only"])
@@ -210,6 +232,19 @@ def test_bad_parameters_are_refused_in_fit(bad):
     name = next(iter(bad))
     with pytest.raises(ValueError, match=f"{name}: received"):
         SeriesAligner(**{**QUICK, **bad}).fit(np.ones((4, 9)))
+
+
+@pytest.mark.parametrize("bad", [{"spread": "wide"}, {"spread": -1.0}, {"weight": True}, {"device": "abacus"}])
+def test_bad_parameters_are_refused_as_they_were_given(bad):
+    ((name, value),) = bad.items()
+    with pytest.raises(ValueError, match=f"{name}: received .*{value}.*; accepted"):
+        TimeWarpClassifier(**{**QUICK, **bad}).fit(np.ones((4, 9)), [0, 1, 0, 1])
+
+
+def test_numbers_of_numpy_are_numbers():
+    wide, smooth = np.float32(0.5), np.float32(0.01)
+    assert TimeWarpClassifier(**QUICK, epochs=1, spread=wide, weight=smooth).fit(np.ones((4, 9)), [0, 1, 0, 1])
+    assert SeriesAligner(**QUICK, smoothness=smooth, lr=np.float32(0.01)).fit(np.ones((4, 9)))
 
 
 def test_scikit_learn_can_handle_them():

@@ -146,7 +146,7 @@ def test_by_name(method):
     ("build", "match"),
     [
         (lambda: PSTN(model(Gaussian)), "^averaged: received one with a Gaussian"),
-        (lambda: PSTN(model(), -1.0), "^weight: received -1.0"),
+        (lambda: PSTN(model(), -1.0), "^weight: received float -1.0; accepted is a finite number >= 0"),
         (lambda: PSTN(model(), math.inf), "^weight"),
         (lambda: PSTN(model(), alpha0=0.0), "^alpha0"),
     ],

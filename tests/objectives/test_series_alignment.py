@@ -89,8 +89,8 @@ def test_all_warps_together_have_a_price():
         (lambda: SeriesAlignment(CPAB((3, 3)), Fixed(torch.zeros(1, 34))), "transform: received CPAB"),
         (lambda: SeriesAlignment(TimeAffine(), Fixed(torch.zeros(1, 2))), "accepted is a CPAB of series"),
         (lambda: SeriesAlignment(CPAB((6,)), Fixed(torch.zeros(1, 4))), "conditional: received .* over 4 coordinates"),
-        (lambda: build(smoothness=-1), "smoothness: received -1"),
-        (lambda: build(centring=float("nan")), "centring: received nan"),
+        (lambda: build(smoothness=-1), "smoothness: received int -1"),
+        (lambda: build(centring=float("nan")), "centring: received float nan"),
         (lambda: build()((torch.zeros(3, 5),)), "batch: received a float64 tensor"),
     ],
 )

@@ -29,7 +29,7 @@ from torch import Tensor
 
 from ..metrics import Bootstrap, measured
 from ..utils.seeds import generator
-from ..utils.shapes import check_count
+from ..utils.shapes import check_count, check_weight
 from .measuring import METRICS
 
 __all__ = ["GATED", "Drop", "Verdict", "compare", "sign_test"]
@@ -92,8 +92,7 @@ def compare(
         raise ValueError(
             f"rate: received {rate!r}; accepted is a number below 1, from 1/{draws + 1} on ({draws} draws)"
         )
-    if not isinstance(margin, int | float) or not 0 <= margin < math.inf:
-        raise ValueError(f"margin: received {margin!r}; accepted is a finite number >= 0")
+    check_weight("margin", margin)
     if unknown := [name for name in metrics if name not in METRICS or name == "ece"] or not metrics:
         accepted = ", ".join(name for name in METRICS if name != "ece")
         raise ValueError(f"metrics: received {unknown or 'none'}; accepted are {accepted}, which every input has")

@@ -8,7 +8,7 @@ import torch
 
 from ..transforms import CPAB
 from ..utils.seeds import generator
-from ..utils.shapes import check_count
+from ..utils.shapes import check_count, check_weight
 from .sets import DataSet
 
 __all__ = ["warped_bumps"]
@@ -34,8 +34,7 @@ def warped_bumps(n: int = 300, length: int = 128, *, noise: float = 0.1, warp: f
         x: `(n, 1, length)`; one class.
     """
     for name, value in (("noise", noise), ("warp", warp)):
-        if not isinstance(value, int | float) or not 0 <= value < math.inf:
-            raise ValueError(f"{name}: received {value!r}; accepted is a number >= 0")
+        check_weight(name, value)
     chance, dtype = generator(seed), torch.float64
     t = (torch.arange(check_count("length", length), dtype=dtype) + 0.5) * (2 / length) - 1
     bump = torch.exp(-(t / WIDTH).square() / 2).expand(check_count("n", n), 1, -1)

@@ -120,11 +120,12 @@ def load(source: str | os.PathLike[str], split: str = "train", **options: Any) -
         return NAMED[source](split)
     if path.is_dir():
         return _folder(path, split, options)
-    if path.suffix == ".npz":
+    kind = path.suffix.lower()
+    if kind == ".npz":
         _check_options(source, options, ("missing", "unequal"))
         return npz(path, split=split, **options)
-    if path.suffix in SERIES and path.is_file():
-        _check_options(source, options, ("label", "series", "missing", "unequal"))
+    if kind in SERIES and path.is_file():
+        _check_options(source, options, ("label", "series", "time", "missing", "unequal"))
         return read_series(path, split=split, **options)
     raise ValueError(
         f"source: received {str(source)!r}; accepted is a named set ({', '.join(NAMED)}), a folder with a sub-folder "

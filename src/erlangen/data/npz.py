@@ -34,7 +34,8 @@ def npz(
 
     Shape:
         x in the file: images in uint8, `(N, H, W)`, `(N, H, W, C)` or `(N, C, H, W)` with C = 1 or 3, or in
-        floating-point, the last two, within [0, 1]; or series in floating-point, `(N, L)` or `(N, C, L)`.
+        floating-point, the last two, within [0, 1]; or series, `(N, L)` of any numbers or `(N, C, L)` in
+        floating-point.
     """
     path = Path(path)
     check_handling(missing, unequal)
@@ -93,13 +94,14 @@ def _labels(path: Path, y: np.ndarray, every: list[np.ndarray], named: np.ndarra
 
 
 def _signals(path: Path, x: np.ndarray) -> Tensor:
-    image = x.dtype == np.uint8 or x.ndim == 4
-    ok = x.dtype == np.uint8 or x.dtype.kind == "f"
+    image = x.ndim == 4 or (x.dtype == np.uint8 and x.ndim != 2)
+    # Integers (N, H, W) may be images; (N, L) are nothing but series, such as counts of a sensor.
+    ok = x.dtype == np.uint8 or x.dtype.kind == "f" or (x.dtype.kind in "iu" and x.ndim == 2)
     if not ok or 0 in x.shape or x.ndim not in ((3, 4) if image else (2, 3)):
         raise ValueError(
             f"{path}: received x of the type {x.dtype} and shape {x.shape}; accepted are images (N, H, W), "
             "(N, H, W, C) or (N, C, H, W) in uint8, images (N, H, W, C) or (N, C, H, W) in floating-point, or "
-            "series (N, L) or (N, C, L)"
+            "series (N, L) of numbers or (N, C, L) in floating-point"
         )
     if image and x.dtype.kind == "f" and not (x.min() >= 0 and x.max() <= 1):  # NaN is neither
         got = f"images from {x.min():.4g} to {x.max():.4g}"
@@ -110,4 +112,4 @@ def _signals(path: Path, x: np.ndarray) -> Tensor:
         x = np.moveaxis(x, 3, 1)
     elif x.ndim == (3 if image else 2):
         x = x[:, None]
-    return torch.from_numpy(np.ascontiguousarray(x if x.dtype == np.uint8 else x.astype(np.float32)))
+    return torch.from_numpy(np.ascontiguousarray(x if image and x.dtype == np.uint8 else x.astype(np.float32)))

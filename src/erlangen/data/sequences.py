@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..utils.shapes import check_count
 
-__all__ = ["Missing", "Stacked", "Unequal", "check_handling", "stack_series"]
+__all__ = ["Missing", "Stacked", "Unequal", "check_handling", "stack_series", "unmasked"]
 
 Missing: TypeAlias = Literal["raise", "interpolate", "drop"]
 Unequal: TypeAlias = Literal["raise", "resample", "pad"]
@@ -41,7 +41,8 @@ def stack_series(
 ) -> Stacked:
     """Makes series one tensor.
 
-    NaN is a missing value; where all channels have nothing else to the end, the series ends there.
+    NaN is a missing value, as is what a masked array hides; where all channels have nothing else to the end, the
+    series ends there.
 
     Args:
         series: each `(L,)`, or `(C, L)` with as many channels as the others.
@@ -64,7 +65,7 @@ def stack_series(
     check_handling(missing, unequal)
     if length is not None:
         check_count("length", length)
-    trimmed = [_trim(i, np.asarray(one)) for i, one in enumerate(series)]
+    trimmed = [_trim(i, unmasked(one)) for i, one in enumerate(series)]
     _check_channels(trimmed)
     kept = [i for i, one in enumerate(trimmed) if missing != "drop" or not np.isnan(one).any()]
     if not kept:
@@ -74,6 +75,13 @@ def stack_series(
     target = _length([len(one[0]) for one in filled], unequal, length)
     x = np.stack([_stretch(one, target, unequal) for one in filled])
     return Stacked(torch.from_numpy(x).to(dtype), torch.tensor(kept))
+
+
+def unmasked(x: Any) -> np.ndarray:
+    """An array; what a masked array hides is missing."""
+    if isinstance(x, np.ma.MaskedArray):
+        return np.ma.filled(x.astype(np.float64), np.nan)
+    return np.asarray(x)
 
 
 def _trim(i: int, one: np.ndarray) -> np.ndarray:
@@ -123,7 +131,8 @@ def _length(lengths: list[int], unequal: Unequal, length: int | None) -> int:
             "length, or unequal='resample', or unequal='pad'"
         )
     if unequal == "pad" and wanted < high:
-        raise ValueError(f"length: received {wanted}; accepted is at least {high}, or unequal='resample'")
+        got = f"{wanted} for a series of {high}, of which 'pad' cuts nothing off"
+        raise ValueError(f"length: received {got}; accepted is at least {high}, or unequal='resample'")
     return wanted
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import os
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -20,6 +21,7 @@ __all__ = ["SERIES", "read_series"]
 
 NOTHING = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
 SERIES = (".csv", ".ts", ".tsv")
+UNEVEN = 1.5  # the longest step over the shortest: clocks tremble, but a moment that lacks makes a step twice as long
 
 
 def read_series(
@@ -28,6 +30,7 @@ def read_series(
     split: str = "train",
     label: str | None = "label",
     series: str | None = None,
+    time: str | None = None,
     missing: Missing = "raise",
     unequal: Unequal = "raise",
 ) -> DataSet:
@@ -44,6 +47,8 @@ def read_series(
         split: "train" or "test", for files that have parts.
         label: the column with the labels of a `.csv`; None if there are none: all are of one class.
         series: the column that says to which series a row of a `.csv` belongs.
+        time: the column that says when, with `series`: rows of a series are put in the order of its numbers, whose
+            steps have to be even, and it is no channel.
         missing: what to do about missing values, see `stack_series`.
         unequal: what to do about different lengths, see `stack_series`.
 
@@ -53,22 +58,30 @@ def read_series(
     check_handling(missing, unequal)
     path = Path(path)
     handling: Any = {"missing": missing, "unequal": unequal}
-    if not path.is_file() or path.suffix.lower() not in (".npz", *SERIES):
+    kind = path.suffix.lower()
+    if not path.is_file() or kind not in (".npz", *SERIES):
         raise ValueError(f"path: received {str(path)!r}; accepted is a file that ends in .npz, {', '.join(SERIES)}")
-    if path.suffix.lower() == ".npz":
-        return npz(path, split=split, **handling)
-    if path.suffix.lower() != ".csv":
-        return archive(path, split=split, **handling)
+    if kind != ".csv":
+        _check_unnamed(path, label=None if label in (None, "label") else label, series=series, time=time)
+        return (npz if kind == ".npz" else archive)(path, split=split, **handling)
     if split != "train":
         raise ValueError(f"split: received {split!r} for {str(path)!r}, which has no parts; accepted is 'train'")
+    if time is not None and series is None:
+        raise ValueError(f"time: received {time!r} without series; accepted where a row is a moment of a series")
     with naming(path):
-        names, rows = _table(path)
-        wide = series is None
-        signals, labels = _wide(names, rows, label) if wide else _long(names, rows, label, series)
+        table = Table.read(path, {label, series, time})
+        signals, labels = table.wide(label) if series is None else table.long(label, series, time)
         x, kept = stack_series(signals, **handling)
     classes = sorted(set(labels), key=_by_value)
     y = torch.tensor([classes.index(one) for one in labels])
     return DataSet(x, y[kept], tuple(classes), path.stem)
+
+
+def _check_unnamed(path: Path, **columns: str | None) -> None:
+    """Refuses names of columns for a file that has none."""
+    for role, name in columns.items():
+        if name is not None:
+            raise ValueError(f"{role}: received {name!r} for {str(path)!r}; accepted for the columns of a .csv")
 
 
 def _by_value(label: str) -> tuple[bool, float, str]:
@@ -83,55 +96,124 @@ def _number(cell: str) -> float:
     return np.nan if cell.strip().lower() in NOTHING else float(cell)
 
 
-def _table(path: Path) -> tuple[list[str] | None, list[list[str]]]:
-    """The names of the columns, if the first line has any, and the rows."""
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        first = file.readline()
-        file.seek(0)
-        rows = [row for row in csv.reader(file, delimiter=";" if first.count(";") > first.count(",") else ",") if row]
-    if not rows:
-        raise ValueError("it is empty")
+class Table(NamedTuple):
+    """What a `.csv` holds.
+
+    Attributes:
+        names: of the columns, if the first line has any.
+        rows: the cells.
+        lines: the line of each row in the file.
+    """
+
+    names: list[str] | None
+    rows: list[list[str]]
+    lines: list[int]
+
+    @classmethod
+    def read(cls, path: Path, known: Collection[str | None]) -> Self:
+        """A file; its first line has names where one of them is known, or where there are words behind the first."""
+        try:
+            with path.open(newline="", encoding="utf-8-sig") as file:
+                first = file.readline()
+                file.seek(0)
+                cells = csv.reader(file, delimiter=";" if first.count(";") > first.count(",") else ",")
+                found = [(cells.line_num, row) for row in cells if any(map(str.strip, row))]
+        except UnicodeDecodeError as error:
+            raise ValueError(f"received what is no text at byte {error.start}; accepted is text in UTF-8") from error
+        except csv.Error as error:
+            raise ValueError(f"received no table ({error}); accepted are cells between commas") from error
+        if not found:
+            raise ValueError("it is empty")
+        lines, rows = [line for line, _ in found], [row for _, row in found]
+        head = [cell.strip() for cell in rows[0]]
+        if not set(head) & (set(known) - {None}) and not _words(head[1:]):
+            return cls(None, rows, lines)
+        if not head[0]:
+            raise ValueError("received a first column without a name, such as an index; accepted is one with a name")
+        return cls(head, rows[1:], lines[1:])
+
+    def column(self, name: str, role: str) -> int:
+        """The place of a column that the user has named."""
+        if self.names is None or name not in self.names:
+            have = "there is no line of names" if self.names is None else f"the columns are {shorten(self.names)}"
+            raise ValueError(f"{role}={name!r}, but {have}; {role} names a column")
+        return self.names.index(name)
+
+    def number(self, row: int, place: int) -> float:
+        """The number in a cell, NaN for none."""
+        cell = self.rows[row][place]
+        try:
+            return _number(cell)
+        except ValueError:
+            name = place + 1 if self.names is None or place >= len(self.names) else repr(self.names[place])
+            where = f"line {self.lines[row]}, column {name}: received {cell!r}"
+            raise ValueError(f"{where}; accepted is a number such as 1.5, or nothing where it is missing") from None
+
+    def label(self, row: int, place: int | None) -> str:
+        """The label of a row; all are of one class where there are none."""
+        found = "series" if place is None else self.rows[row][place].strip()
+        if not found:
+            raise ValueError(f"line {self.lines[row]}: received no label; accepted is one for each series")
+        return found
+
+    def wide(self, label: str | None) -> tuple[list[np.ndarray], list[str]]:
+        """One series to a row."""
+        bare = self.names is None and label == "label"
+        at = None if label is None else 0 if bare else self.column(label, "label")
+        if at:
+            self._check_cells(at + 1)
+        places = [[i for i in range(len(row)) if i != at] for row in self.rows]
+        signals = [np.array([self.number(k, i) for i in own]) for k, own in enumerate(places)]
+        return signals, [self.label(k, at) for k in range(len(self.rows))]
+
+    def long(self, label: str | None, series: str, time: str | None) -> tuple[list[np.ndarray], list[str]]:
+        """One moment to a row."""
+        at = self.column(series, "series")
+        kind = None if label is None else self.column(label, "label")
+        when = None if time is None else self.column(time, "time")
+        self._check_cells(count := len(self.names or ()), count)
+        if not (channels := [i for i in range(count) if i not in (at, kind, when)]):
+            raise ValueError(f"received the columns {shorten(self.names or [])}; accepted is one more, with values")
+        members: dict[str, list[int]] = {}
+        for k, row in enumerate(self.rows):
+            members.setdefault(row[at].strip(), []).append(k)
+        if when is not None:
+            members = {name: self._in_time(name, rows, when) for name, rows in members.items()}
+        signals = [np.array([[self.number(k, i) for k in rows] for i in channels]) for rows in members.values()]
+        return signals, [self._one_label(name, rows, kind) for name, rows in members.items()]
+
+    def _check_cells(self, least: int, most: int | None = None) -> None:
+        for line, row in zip(self.lines, self.rows, strict=True):
+            if len(row) < least or (most is not None and len(row) > most):
+                raise ValueError(f"line {line} has {len(row)} cells, not {'at least ' if most is None else ''}{least}")
+
+    def _in_time(self, name: str, rows: list[int], when: int) -> list[int]:
+        """Rows of a series in the order of their times."""
+        times = np.array([self.number(k, when) for k in rows])
+        order = np.argsort(times, kind="stable")
+        steps = np.diff(times[order])
+        if len(steps) and not 0 < steps.max() < UNEVEN * steps.min():  # NaN is neither
+            got = f"the series {name!r} with steps of time from {steps.min():g} to {steps.max():g}"
+            raise ValueError(f"time: received {got}; accepted are even ones, with empty cells where a moment lacks")
+        return [rows[k] for k in order]
+
+    def _one_label(self, name: str, rows: list[int], kind: int | None) -> str:
+        labels = {self.label(k, kind) for k in rows}
+        if len(labels) != 1:
+            raise ValueError(f"the series {name!r} has the labels {', '.join(sorted(labels)[:5])}; one is needed")
+        return labels.pop()
+
+
+def _words(cells: Sequence[str]) -> bool:
+    """Whether some are no numbers."""
     try:
-        [_number(cell) for cell in rows[0][1:]]
+        for cell in cells:
+            _number(cell)
     except ValueError:
-        return [name.strip() for name in rows[0]], rows[1:]
-    return None, rows
+        return True
+    return False
 
 
-def _column(names: list[str] | None, name: str, role: str) -> int:
-    if names is None or name not in names:
-        have = "no line of names" if names is None else f"the columns {', '.join(names[:8])}"
-        raise ValueError(f"{role}={name!r}, but there is {have}; {role} names a column")
-    return names.index(name)
-
-
-def _wide(names: list[str] | None, rows: list[list[str]], label: str | None) -> tuple[list[np.ndarray], list[str]]:
-    """One series to a row."""
-    at = None if label is None else 0 if names is None else _column(names, label, "label")
-    signals = [np.array([_number(cell) for i, cell in enumerate(row) if i != at]) for row in rows]
-    return signals, ["series" if at is None else row[at].strip() for row in rows]
-
-
-def _long(
-    names: list[str] | None, rows: list[list[str]], label: str | None, series: str
-) -> tuple[list[np.ndarray], list[str]]:
-    """One moment to a row."""
-    at = _column(names, series, "series")
-    kind = None if label is None else _column(names, label, "label")
-    members: dict[str, list[list[str]]] = {}
-    for number, row in enumerate(rows, start=2):
-        if len(row) != len(names or row):
-            raise ValueError(f"line {number} has {len(row)} cells, not {len(names or row)}")
-        members.setdefault(row[at].strip(), []).append(row)
-    channels = [i for i in range(len(names or ())) if i not in (at, kind)]
-    signals = [np.array([[_number(row[i]) for row in part] for i in channels]) for part in members.values()]
-    return signals, [_one_label(name, part, kind) for name, part in members.items()]
-
-
-def _one_label(name: str, rows: list[list[str]], kind: int | None) -> str:
-    if kind is None:
-        return "series"
-    labels = {row[kind].strip() for row in rows}
-    if len(labels) != 1:
-        raise ValueError(f"the series {name!r} has the labels {', '.join(sorted(labels)[:5])}; one is needed")
-    return labels.pop()
+def shorten(names: Sequence[str], most: int = 8) -> str:
+    """The first names of columns."""
+    return ", ".join(names[:most]) + (", …" if len(names) > most else "")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from .files import DataUnavailableError, check_split, find, naming, reading
+from .files import DataUnavailableError, check_split, find, naming
 from .npz import npz
 from .sequences import Missing, Unequal, stack_series
 from .sets import DataSet
@@ -89,6 +89,8 @@ def archive(path: Path, *, split: str = "train", missing: Missing = "raise", une
     part, classes = read[split], _classes(list(read.values()))
     with naming(files[split]):
         x, kept = stack_series(part.series, missing=missing, unequal=unequal)
+        if alien := [label for label in part.labels if label not in classes]:
+            raise ValueError(f"received the label {alien[0]!r}; accepted are those that @classLabel lists: {classes}")
         y = torch.tensor([classes.index(label) for label in part.labels])
     return DataSet(x, y[kept], classes, path.stem.removesuffix("_TRAIN"))
 
@@ -103,41 +105,55 @@ def _classes(parts: Sequence[Part]) -> tuple[str, ...]:
 
 
 def _read(path: Path) -> Part:
-    with reading(path):
+    with naming(path):
         text = path.read_text(encoding="utf-8", errors="replace")
-        return _ts(text) if path.suffix == ".ts" else _tsv(text)
+        return _ts(text) if path.suffix.lower() == ".ts" else _tsv(text)
 
 
 def _tsv(text: str) -> Part:
-    """A label and then the values in each line, between tabs, blanks or commas."""
-    rows = [line.replace(",", " ").split() for line in text.splitlines() if line.strip()]
-    return Part([np.array(row[1:], float) for row in rows], [_whole(row[0]) for row in rows], None)
+    """A label and then the values in each line, between tabs, commas or blanks; of blanks many are as one."""
+    lines = {number: line for number, line in enumerate(text.splitlines(), start=1) if line.strip()}
+    cut = {number: line.split(next((c for c in "\t," if c in line), None)) for number, line in lines.items()}
+    if bare := [number for number, cells in cut.items() if not cells[0].strip()]:
+        raise ValueError(f"line {bare[0]}: received no label; accepted is one for each series")
+    series = [_numbers(cells[1:], number) for number, cells in cut.items()]
+    return Part(series, [_whole(cells[0]) for cells in cut.values()], None)
 
 
 def _ts(text: str) -> Part:
     """Lines with @ describe the set; then each has the channels and the label between colons."""
     series, labels, classes, data = [], [], None, False
-    for line in (line.strip() for line in text.splitlines()):
+    for number, line in enumerate(map(str.strip, text.splitlines()), start=1):
         if not line or line.startswith("#"):
             continue
         if not data:
-            words = line.split()
-            key = words[0].lower()
-            data = key == "@data"
-            if key == "@timestamps" and words[1].lower() == "true":
-                raise ValueError("time stamps, which are not read; accepted are evenly spaced values")
-            if key == "@classlabel" and words[1].lower() == "true":
-                classes = tuple(map(_whole, words[2:]))
+            key, *words = line.split()
+            data, holds = key.lower() == "@data", words[:1] and words[0].lower() == "true"
+            if key.lower() == "@timestamps" and holds:
+                raise ValueError("received time stamps, which are not read; accepted are evenly spaced values")
+            if key.lower() == "@classlabel" and holds:
+                classes = tuple(map(_whole, words[1:]))
             continue
         if classes is None:
-            raise ValueError("no class labels; accepted are sets for classification")
+            raise ValueError("received no class labels; accepted are sets for classification, with @classLabel true")
         *channels, label = line.split(":")
-        rows = [[MISSING.get(cell.strip(), cell) for cell in channel.split(",")] for channel in channels]
-        if not channels or len({len(row) for row in rows}) != 1:
-            raise ValueError(f"line {len(series) + 1} of the data: channels of different lengths, or none")
-        series.append(np.array(rows, float))
+        rows = [_numbers(channel.split(","), number) for channel in channels]
+        if len({len(row) for row in rows}) != 1:
+            raise ValueError(f"line {number}: received channels of different lengths, or none; accepted is one length")
+        series.append(np.array(rows))
         labels.append(_whole(label))
+    if not data:
+        raise ValueError("received no line @data; accepted are series after it")
     return Part(series, labels, classes)
+
+
+def _numbers(cells: Sequence[str], line: int) -> np.ndarray:
+    """The values of a line, NaN where one is missing."""
+    try:
+        return np.array([MISSING.get(cell.strip(), cell) for cell in cells], float)
+    except ValueError as error:
+        accepted = "numbers, and ? or NaN where one is missing; a table with names of columns is a .csv"
+        raise ValueError(f"line {line}: {error}; accepted are {accepted}") from None
 
 
 def _whole(label: str) -> str:

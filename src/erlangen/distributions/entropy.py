@@ -11,7 +11,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from ..utils.shapes import check_positive, check_tensor
+from ..utils.shapes import check_positive, check_tensor, check_weight
 
 __all__ = ["EntropyController", "FixedEntropyWeight"]
 
@@ -27,9 +27,7 @@ class FixedEntropyWeight(nn.Module):
 
     def __init__(self, alpha: float) -> None:
         super().__init__()
-        if not isinstance(alpha, int | float) or not 0 <= alpha < math.inf:
-            raise ValueError(f"alpha: received {alpha!r}; accepted is a finite number >= 0")
-        self.register_buffer("alpha", torch.tensor(float(alpha)))
+        self.register_buffer("alpha", torch.tensor(check_weight("alpha", alpha)))
 
     def forward(self, entropy: Tensor) -> Tensor:
         """The weight."""

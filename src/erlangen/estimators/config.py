@@ -7,11 +7,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+import torch
+
 from ..nets import NETS
 from ..utils.shapes import check_count, check_positive
 from .coordinates import Wanted, resolve_ranges
 
-__all__ = ["RunConfig"]
+__all__ = ["RunConfig", "check_device"]
+
+
+def check_device(device: str) -> str:
+    """Returns the name of a device that this machine has, else raises a `ValueError`."""
+    there = {"auto": True, "cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    there["gpu"] = there["cuda"]
+    if not there.get(device, False):
+        known = ", ".join(name for name, found in there.items() if found)
+        raise ValueError(f"device: received {device!r}, which this machine does not have; accepted are {known}")
+    return device
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-import numpy as np
 import torch
-from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from ..distributions import Dirac
 from ..nets import SeriesLocaliser
@@ -14,6 +12,7 @@ from ..objectives import SeriesAlignment, variance_about_mean
 from ..train import Config, Cosine, Optimiser, TensorLoader, fit
 from ..transforms import CPAB
 from ..utils.seeds import seeded
+from .config import check_device
 from .series_base import BINS, SeriesEstimator, counted
 
 __all__ = ["SeriesAligner"]
@@ -51,6 +50,7 @@ class SeriesAligner(SeriesEstimator):
         | R. Shapira Weber et al. Diffeomorphic temporal alignment nets (2019).
 
     Example:
+        >>> import numpy as np
         >>> t, shift = np.linspace(-1, 1, 40), np.linspace(-0.1, 0.1, 30)
         >>> x = np.exp(-(((t - shift[:, None]) / 0.2) ** 2))  # thirty bumps, each at another time
         >>> aligner = SeriesAligner(steps=60, width=8, device="cpu").fit(x)
@@ -92,7 +92,8 @@ class SeriesAligner(SeriesEstimator):
         """
         counted(self, ("width", "steps", "batch_size"))
         x = self._read(X, reset=True)
-        labels = self._classes(x, y)
+        self.classes_ = None
+        labels = torch.zeros(len(x), dtype=torch.long) if y is None else self._labels(x, y)
         self._standardise(x)
         scaled, seed = self._scaled(x), self._seed()
         with seeded(seed):
@@ -103,23 +104,11 @@ class SeriesAligner(SeriesEstimator):
         objective = SeriesAlignment(self.transform_, self.conditional_, smoothness=self.smoothness)
         loader = TensorLoader(scaled, labels, batch_size=min(self.batch_size, len(x)), seed=seed, drop_last=True)
         how = Optimiser("adam", self.lr, schedule=Cosine())
-        fit(
-            objective,
-            loader,
-            Config(steps=self.steps, optimiser=how, seed=seed, accelerator=self.device, progress=False),
-        )
+        places: Any = {"seed": seed, "accelerator": check_device(self.device), "progress": False}
+        fit(objective, loader, Config(steps=self.steps, optimiser=how, **places))
         self._fitted(x)
         aligned = self._warp(x, torch.as_tensor(self.theta_, dtype=x.dtype))
         self.variance_before_, self.variance_ = (float(variance_about_mean(s, labels)) for s in (x, aligned))
         groups = [aligned[labels == label].mean(0) for label in labels.unique()]
         self.mean_ = torch.stack(groups).double().numpy()
         return self
-
-    def _classes(self, x: torch.Tensor, y: Any) -> torch.Tensor:
-        if y is None:
-            self.classes_ = None
-            return torch.zeros(len(x), dtype=torch.long)
-        y = column_or_1d(y, warn=True)
-        check_consistent_length(x, y)
-        self.classes_, index = np.unique(y, return_inverse=True)
-        return torch.from_numpy(index.astype(np.int64))

@@ -9,10 +9,12 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_array, check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 from torch import Tensor
 
 from ..data import stack_series
+from ..data.sequences import unmasked
 from ..distributions import Conditional
 from ..transforms import Transform
 from ..utils.shapes import check_count
@@ -36,6 +38,7 @@ class SeriesEstimator(TransformerMixin, BaseEstimator):
     n_features_in_: int
     n_channels_in_: int
     length_in_: int
+    classes_: np.ndarray | None
     theta_: np.ndarray
     offset_: Tensor
     scale_: Tensor
@@ -92,10 +95,10 @@ class SeriesEstimator(TransformerMixin, BaseEstimator):
         if self.missing not in ("raise", "interpolate"):
             raise ValueError(f"missing: received {self.missing!r}; accepted are 'raise' and 'interpolate'")
         if not (isinstance(X, list | tuple) and len({np.shape(one) for one in X}) > 1):
-            X = self._array(X, reset)
+            X = self._array(unmasked(X) if isinstance(X, np.ma.MaskedArray) else X, reset)
         length, dtype = (None, torch.get_default_dtype()) if reset else (self.length_in_, self.offset_.dtype)
         how: Any = {"missing": self.missing, "unequal": self.unequal, "length": length, "dtype": dtype}
-        x = stack_series([np.asarray(one) for one in X], **how).x
+        x = stack_series(list(X), **how).x
         if reset:
             self.n_channels_in_, self.length_in_ = int(x.shape[1]), int(x.shape[2])
             self.n_features_in_ = self.n_channels_in_ * self.length_in_
@@ -108,11 +111,20 @@ class SeriesEstimator(TransformerMixin, BaseEstimator):
     def _array(self, X: Any, reset: bool) -> np.ndarray:
         """An array, checked as scikit-learn checks it; of series `(n, time)` it also compares the lengths."""
         options: Any = {"dtype": "numeric", "ensure_all_finite": False}
-        if getattr(X, "ndim", None) == 3 or self.unequal != "raise":
+        depth = np.ndim(X[0]) + 1 if isinstance(X, list | tuple) and X else getattr(X, "ndim", None)
+        if depth == 3 or self.unequal != "raise":
             found: Any = check_array(X, allow_nd=True, **options)
         else:
             found = validate_data(self, X, reset=reset, allow_nd=True, **options)
         return found
+
+    def _labels(self, x: Tensor, y: Any) -> Tensor:
+        """The place of the label of each series among `classes_`, which this notes, `(n,)`."""
+        y = column_or_1d(y, warn=True)
+        check_consistent_length(x, y)
+        check_classification_targets(y)
+        self.classes_, index = np.unique(y, return_inverse=True)
+        return torch.from_numpy(index.astype(np.int64))
 
     def _standardise(self, x: Tensor) -> None:
         """Notes mean and deviation of each channel; that of a constant one is taken to be 1."""

@@ -7,8 +7,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from ..distributions import StudentT
@@ -18,6 +17,8 @@ from ..objectives import PSTN
 from ..train import Config, Cosine, Optimiser, TensorLoader, fit
 from ..transforms import CPAB
 from ..utils.seeds import seeded
+from ..utils.shapes import check_positive
+from .config import check_device
 from .series_base import BINS, CHUNK, SeriesEstimator, counted
 
 __all__ = ["TimeWarpClassifier"]
@@ -111,7 +112,11 @@ class TimeWarpClassifier(ClassifierMixin, SeriesEstimator):
             y: the class of each, of any kind.
         """
         counted(self, ("width", "epochs", "steps", "batch_size", "samples", "eval_samples"))
+        check_positive("spread", self.spread)
         x = self._read(X, reset=True)
+        if y is None:
+            name = type(self).__name__
+            raise ValueError(f"{name} requires y to be passed, but the target y is None; accepted is a label for each")
         labels = self._labels(x, y)
         self._standardise(x)
         seed = self._seed()
@@ -146,16 +151,6 @@ class TimeWarpClassifier(ClassifierMixin, SeriesEstimator):
         with seeded(self.seed_):
             return self.averaged_(x).log_probs.double().cpu()
 
-    def _labels(self, x: Tensor, y: Any) -> Tensor:
-        if y is None:
-            name = type(self).__name__
-            raise ValueError(f"{name} requires y to be passed, but the target y is None; accepted is a label for each")
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
-        check_consistent_length(x, y)
-        self.classes_, index = np.unique(y, return_inverse=True)
-        return torch.from_numpy(index.astype(np.int64))
-
     def _build(self, classes: int) -> Averaged:
         """The four nouns but the last: a warp of time, a Student-t over it, an averaged classifier."""
         transform, widths = CPAB((self.cells,), orthonormal=True), (self.width,) * 3
@@ -172,4 +167,5 @@ class TimeWarpClassifier(ClassifierMixin, SeriesEstimator):
         main, slow = (Optimiser("adam", lr, schedule=Cosine()) for lr in (self.lr, SLOWER * self.lr))
         steps = max(self.steps, self.epochs * per_epoch)
         groups = {"conditional": slow}
-        return Config(steps=steps, optimiser=main, groups=groups, seed=seed, accelerator=self.device, progress=False)
+        places: Any = {"seed": seed, "accelerator": check_device(self.device), "progress": False}
+        return Config(steps=steps, optimiser=main, groups=groups, **places)

@@ -2,7 +2,6 @@ r"""The probabilistic spatial transformer: the classification of samples, and a 
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
@@ -10,7 +9,7 @@ from torch import Tensor
 
 from ..distributions import Dirac, StudentT
 from ..models import Averaged, Prediction
-from ..utils.shapes import check_positive
+from ..utils.shapes import check_positive, check_weight
 from .base import AveragedObjective
 
 __all__ = ["PSTN"]
@@ -54,10 +53,8 @@ class PSTN(AveragedObjective):
         if not isinstance(averaged.conditional, StudentT | Dirac):
             got = type(averaged.conditional).__name__
             raise ValueError(f"averaged: received one with a {got}; accepted is one with a StudentT, or a Dirac")
-        if not isinstance(weight, int | float) or not 0 <= weight < math.inf:
-            raise ValueError(f"weight: received {weight!r}; accepted is a finite number >= 0")
         self.alpha0, self.beta0 = check_positive("alpha0", alpha0), check_positive("beta0", beta0)
-        self.register_buffer("weight", torch.tensor(float(weight)))
+        self.register_buffer("weight", torch.tensor(check_weight("weight", weight)))
 
     def width(self, prediction: Prediction) -> tuple[Tensor, dict[str, Tensor]]:
         """The weighted divergence; logged with it are the mean β, the entropy, and what lies beyond all bounds."""

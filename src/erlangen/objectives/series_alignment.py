@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import torch
@@ -11,7 +10,7 @@ from torch import Tensor, nn
 
 from ..distributions import Conditional
 from ..transforms import CPAB
-from ..utils.shapes import check_tensor
+from ..utils.shapes import check_tensor, check_weight
 from .base import Objective
 
 __all__ = ["SeriesAlignment", "variance_about_mean"]
@@ -75,11 +74,8 @@ class SeriesAlignment(Objective):
         if conditional.features != transform.features:
             got = f"a conditional over {conditional.features} coordinates for {transform.features}"
             raise ValueError(f"conditional: received {got}; accepted are as many")
-        for name, value in (("smoothness", smoothness), ("centring", centring)):
-            if not isinstance(value, int | float) or not 0 <= value < math.inf:
-                raise ValueError(f"{name}: received {value!r}; accepted is a finite weight >= 0")
         self.transform, self.conditional = transform, conditional
-        self.smoothness, self.centring = float(smoothness), float(centring)
+        self.smoothness, self.centring = check_weight("smoothness", smoothness), check_weight("centring", centring)
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
         """The conditional's."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from numbers import Integral
+from numbers import Integral, Real
 
 import torch
 from torch import Tensor
@@ -17,6 +17,7 @@ __all__ = [
     "check_same",
     "check_tensor",
     "check_true",
+    "check_weight",
     "compute_dtype",
     "describe",
     "eager_on_cpu",
@@ -61,8 +62,15 @@ def check_count(name: str, n: object) -> int:
 
 def check_positive(name: str, x: object) -> float:
     """Returns `x` as a float when it is a finite number > 0, else raises a `ValueError`."""
-    if not isinstance(x, int | float) or isinstance(x, bool) or not 0 < x < math.inf:
+    if not isinstance(x, Real) or isinstance(x, bool) or not 0 < x < math.inf:
         raise ValueError(f"{name}: received {describe(x)}; accepted is a finite number > 0")
+    return float(x)
+
+
+def check_weight(name: str, x: object) -> float:
+    """Returns `x` as a float when it is a finite number >= 0, else raises a `ValueError`."""
+    if not isinstance(x, Real) or isinstance(x, bool) or not 0 <= x < math.inf:
+        raise ValueError(f"{name}: received {describe(x)}; accepted is a finite number >= 0")
     return float(x)
 
 
