@@ -3,12 +3,14 @@
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -17,9 +19,10 @@ from PIL import Image
 
 import erlangen
 from erlangen import cli
-from erlangen.cli.fit import parse_transform
+from erlangen.cli.fit import Fit, parse_transform
 from erlangen.data import glyphs, load
 from erlangen.estimators import RunConfig, load_run
+from erlangen.objectives import METHODS
 
 TINY = ["--steps", "2", "--batch-size", "8", "--samples", "2", "--eval-samples", "2", "--device", "cpu"]
 
@@ -84,12 +87,18 @@ def test_a_folder_of_images(shapes, tmp_path, capsys):
     assert "http" not in page.replace("http://www.w3.org", "")
 
 
-@pytest.mark.parametrize("method", ["augerino", "instaaug", "affine", "tta", "none"])
+def test_the_methods_are_those_of_the_library():
+    assert set(get_args(get_type_hints(Fit)["method"])) == set(METHODS)
+    page = (Path(__file__).resolve().parents[2] / "docs" / "fit.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `([\w-]+)` \|", page.partition("## Methods")[2], re.MULTILINE)) >= set(METHODS)
+
+
+@pytest.mark.parametrize("method", ["augerino", "instaaug", "pstn", "stn", "affine", "tta", "none"])
 def test_every_method(method, shapes, tmp_path, capsys):
     assert fit(shapes, "--method", method, "--output", "run", "--validation", "0") == 0
-    assert ("averaged" in capsys.readouterr().out) == (method in ("augerino", "instaaug", "tta"))
+    assert ("averaged" in capsys.readouterr().out) == (method not in ("affine", "none"))
     page = (tmp_path / "run" / "report.html").read_text()
-    assert ("Learned distributions" in page) == (method in ("augerino", "instaaug"))
+    assert ("Learned distributions" in page) == (method in ("augerino", "instaaug", "pstn", "stn"))
     assert ("Views" in page) == (method != "none")
     assert load_run("run").config.method == method
 
@@ -113,6 +122,17 @@ def test_a_file_and_no_data(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(sources, "load", lambda name, split="train": glyphs(24, size=16, seed=int(split == "test")))
     assert fit("--method", "none", "--output", "run2") == 0
     assert load_run("run2").config.data == "glyphs"
+
+
+def test_a_table_of_series(tmp_path, capsys):
+    rows = [f"{i},{t},{'ab'[i % 2]},{i % 2 + t / 9}" for t in range(9) for i in range(12)]
+    (tmp_path / "long.csv").write_text("\n".join(["trial,t,kind,x", *rows, "5,9,b,1"]))
+    options = ["--series", "trial", "--time", "t", "--label", "kind", "--transform", "warp", "--output", "run"]
+    assert fit("long.csv", *options) == 2
+    refused(capsys, "lengths from 9 to 10", "--unequal resample", "--unequal pad")
+    assert fit("long.csv", *options, "--unequal", "pad", "--method", "none", "--validation", "0") == 0
+    assert load_run("run").record["data"]["shape"] == [1, 10]
+    assert fit("--resume", "--output", "run", "--steps", "3", tiny=False) == 0
 
 
 def test_pictures_of_several_sizes(shapes, tmp_path, capsys):

@@ -3,6 +3,7 @@
 import json
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -13,6 +14,8 @@ from erlangen.estimators.reporting import half_ranges
 from erlangen.estimators.setting import build_model
 from erlangen.estimators.training import train_run
 from erlangen.objectives import METHODS, HandMade, Plain, Terms
+from erlangen.report import run as report
+from erlangen.report.run_figures import accuracy_figure
 from erlangen.transforms import Affine, Crop, Group
 
 TINY = {"steps": 2, "batch_size": 8, "samples": 2, "eval_samples": 2, "device": "cpu", "log_every": 1}
@@ -281,8 +284,11 @@ def test_half_ranges_wrap_around():
     assert half_ranges(v, bounds, (False, False))[0, 1] > 3  # cut at the seam it is nearly the whole range
 
 
-@pytest.mark.parametrize("method", ["flow", "instaaug", "augerino", "tta", "none"])
-def test_series_can_be_fitted_as_well(method, tmp_path):
+@pytest.mark.parametrize("method", ["flow", "instaaug", "augerino", "pstn", "stn", "tta", "none"])
+def test_series_can_be_fitted_as_well(method, tmp_path, monkeypatch):
+    told = []
+    monkeypatch.setattr("erlangen.estimators.reporting.SHOWN", 1)  # most of the time goes into drawing
+    monkeypatch.setattr(report, "accuracy_figure", lambda rows, many: told.append(many) or accuracy_figure(rows, many))
     x = torch.randn(24, 2, 20).cumsum(-1)
     series = DataSet(x, torch.arange(24) % 2, ("up", "down"), "walks")
     run = fit_run(RunConfig(**TINY | {"method": method, "transform": {"warp": 0.2}}), series, folder=tmp_path / "run")
@@ -293,6 +299,46 @@ def test_series_can_be_fitted_as_well(method, tmp_path):
     page = (tmp_path / "run" / "report.html").read_text()
     assert "12 series" in page or "series of 20 moments" in page
     assert "images" not in page.partition("Settings and use")[0].rpartition("</style>")[2]
+    assert "A ring shows an angle" not in page
+    assert told == ["series"]
+
+
+def test_sets_of_the_archives_that_no_list_has(tmp_path, monkeypatch, caplog):
+    monkeypatch.setenv("ERLANGEN_DATA", str(tmp_path))
+    x, y = np.random.default_rng(0).normal(size=(12, 9)), np.arange(12) % 2
+    x[0, 4] = np.nan
+    (tmp_path / "ucr").mkdir()
+    np.savez(tmp_path / "ucr" / "Own.npz", x=x, y=y)
+    config = RunConfig(data="ucr/Own", transform=("warp",), method="none", missing="drop")
+    setting = prepare(config)
+    assert setting.config.data == "ucr/Own"
+    assert setting.test is None
+    assert "No test part" in caplog.text
+    assert len(setting.train) + len(setting.validation) == 11
+    np.savez(tmp_path / "ucr" / "Own.npz", x_train=x, y_train=y, x_test=x[1:5], y_test=y[1:5])
+    assert len(prepare(config).test) == 4
+
+
+@pytest.mark.parametrize(
+    ("data", "bad", "message"),
+    [
+        (
+            "glyphs",
+            {"missing": "drop"},
+            "missing: received 'drop' for the named set 'glyphs'; accepted for series only",
+        ),
+        ("own.npz", {"label": "kind"}, "label: received 'kind' for the file .*; accepted for a .csv file only"),
+        ("own.csv", {"size": 32}, "size: received 32 for the file .*; accepted for folders of pictures only"),
+        (".", {"unequal": "pad"}, "unequal: received 'pad' for the folder '.'; accepted for series only"),
+        ("glyphs", {"unequal": "cut"}, "unequal: received 'cut'; accepted is one of 'raise', 'resample', 'pad'"),
+    ],
+)
+def test_what_reading_would_not_heed_is_refused(data, bad, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("own.npz", "own.csv"):
+        (tmp_path / name).touch()
+    with pytest.raises(ValueError, match=message):
+        prepare(RunConfig(data=data, **bad))
 
 
 def test_warps_of_time_are_named_alone():

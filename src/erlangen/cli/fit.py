@@ -18,6 +18,10 @@ __all__ = ["Fit", "parse_transform"]
 
 # Of the library's words for an option and its value, those of the command line.
 WORDS = {
+    "missing='interpolate'": "--missing interpolate",
+    "missing='drop' where series may be left out": "--missing drop",
+    "unequal='resample'": "--unequal resample",
+    "unequal='pad'": "--unequal pad",
     "unreadable='skip'": "--unreadable skip",
     "resume=True": "--resume",
     "bring a validation set of your own": "--validation 0",
@@ -36,8 +40,9 @@ TRANSFORM = (
 )
 METHOD = (
     "flow: a distribution for each image (Learning to Transform); flow-code: the same, as its published code does it; "
-    "augerino: one range for all; instaaug: a range for each image; affine: augmentation by hand; tta: averaging at "
-    "test time only; none: the classifier alone."
+    "augerino: one range for all; instaaug: a range for each image; pstn: a transformation of each image, with its "
+    "uncertainty; stn: without; affine: augmentation by hand; tta: averaging at test time only; none: the classifier "
+    "alone."
 )
 Switch: TypeAlias = Annotated[bool, tyro.conf.FlagCreatePairsOff]
 
@@ -57,7 +62,8 @@ class Fit:
 
     transform: Annotated[str, tyro.conf.arg(metavar="NAMES", help=TRANSFORM)] = "tx,ty,angle"
     method: Annotated[
-        Literal["flow", "flow-code", "augerino", "instaaug", "affine", "tta", "none"], tyro.conf.arg(help=METHOD)
+        Literal["flow", "flow-code", "augerino", "instaaug", "pstn", "stn", "affine", "tta", "none"],
+        tyro.conf.arg(help=METHOD),
     ] = "flow"
 
     net: Annotated[str | None, left_open("NAME")] = None
@@ -77,7 +83,8 @@ class Fit:
     """Learning rate."""
 
     alpha: Annotated[float | None, left_open("WEIGHT")] = None
-    """Weight of the distribution's entropy (augerino: of its width). More of it makes it wider."""
+    """Weight of the distribution's entropy (augerino: of its width; pstn: of its divergence from the prior). More of
+    it makes it wider."""
 
     entropy: Annotated[float | None, left_open("NATS")] = None
     """Hold the entropy there instead, by changing the weight."""
@@ -96,6 +103,22 @@ class Fit:
 
     unreadable: Literal["raise", "skip"] = "raise"
     """Whether files that cannot be read stop everything or are left out."""
+
+    missing: Literal["raise", "interpolate", "drop"] = "raise"
+    """What to do about missing values of series: a straight line between neighbours, or leave the series out."""
+
+    unequal: Literal["raise", "resample", "pad"] = "raise"
+    """What to do about series of different lengths: interpolate to the longest, or hold the last value."""
+
+    label: Annotated[str | None, left_open("COLUMN")] = None
+    """The column of a .csv with the classes; label if not given."""
+
+    series: Annotated[str | None, left_open("COLUMN")] = None
+    """The column of a .csv, with a moment to a row, that says to which series a row belongs; other columns are
+    channels."""
+
+    time: Annotated[str | None, left_open("COLUMN")] = None
+    """With --series, the column that says when."""
 
     seed: int = 0
     """Of weights, order and noise."""

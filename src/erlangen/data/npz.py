@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .files import naming
+from .files import DataUnavailableError, naming
 from .sequences import Missing, Unequal, check_handling, stack_series
 from .sets import DataSet
 
@@ -44,7 +44,7 @@ def npz(
     arrays = _arrays(path)
     suffix = f"_{split}" if f"x_{split}" in arrays else ""
     if f"x{suffix}" not in arrays or f"y{suffix}" not in arrays or (split != "train" and not suffix):
-        raise ValueError(
+        raise DataUnavailableError(
             f"path: received {str(path)!r} with {', '.join(arrays) or 'no arrays'}; accepted for {split!r} are "
             f"{'x and y, or ' if split == 'train' else ''}x_{split} and y_{split}"
         )

@@ -84,7 +84,8 @@ def archive(path: Path, *, split: str = "train", missing: Missing = "raise", une
         files["test"] = path.with_name(path.name.replace("_TRAIN", "_TEST"))
     if split not in files or not files[split].is_file():
         accepted = f"{files[split].name} beside it" if split in files else "'train'"
-        raise ValueError(f"split: received {split!r}, but {str(path)!r} has no such part; accepted is {accepted}")
+        got = f"received {split!r}, but {str(path)!r} has no such part"
+        raise DataUnavailableError(f"split: {got}; accepted is {accepted}")
     read = {name: _read(file) for name, file in files.items() if file.is_file()}
     part, classes = read[split], _classes(list(read.values()))
     with naming(files[split]):

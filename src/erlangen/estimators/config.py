@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import torch
 
+from ..data.sequences import Missing, Unequal, check_handling
 from ..nets import NETS
 from ..utils.shapes import check_count, check_positive
 from .coordinates import Wanted, resolve_ranges
@@ -39,6 +40,11 @@ class RunConfig:
         size: the side to which the pictures of a folder are resized; theirs, if they agree and it is at most 64, else
             64.
         unreadable: what to do with files that cannot be read, "raise" or "skip".
+        missing: what to do about missing values of series, see `erlangen.data.stack_series`.
+        unequal: what to do about series of different lengths.
+        label: the column of a `.csv` that has the classes, see `erlangen.data.read_series`; "label" if None.
+        series: the column of a `.csv` that says to which series a row belongs.
+        time: the column that says when.
         validation: the share of the training set that is set aside, 0 for none.
         steps: how long; 800 if neither this nor `epochs` is given.
         epochs: how long, in epochs.
@@ -64,6 +70,11 @@ class RunConfig:
     data: str = "glyphs"
     size: int | None = None
     unreadable: Literal["raise", "skip"] = "raise"
+    missing: Missing = "raise"
+    unequal: Unequal = "raise"
+    label: str | None = None
+    series: str | None = None
+    time: str | None = None
     validation: float = 0.1
     steps: int | None = None
     epochs: int | None = None
@@ -84,6 +95,7 @@ class RunConfig:
     def __post_init__(self) -> None:
         if self.net is not None and self.net not in NETS:
             raise ValueError(f"net: received {self.net!r}; accepted is one of {', '.join(NETS)}")
+        check_handling(self.missing, self.unequal)
         for name in ("batch_size", "samples", "eval_samples", "log_every"):
             check_count(name, getattr(self, name))
         for name in ("steps", "epochs", "size"):

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..data import DataSet, named_sets
+from ..data import DataSet
 from ..models import Averaged, Normalise
 from ..nets import build
 from ..objectives import METHODS
 from ..utils.seeds import seeded
 from .config import RunConfig
 from .coordinates import COLOUR, build_transform, resolve_ranges
-from .sources import check_parts, describe_data, load_parts
+from .sources import check_parts, describe_data, is_named, load_parts
 
 __all__ = ["Setting", "build_model", "prepare"]
 
@@ -60,8 +60,7 @@ def prepare(config: RunConfig, data: DataSet | None = None, test: DataSet | None
     size = config.size
     if data is None:
         data, test, size = load_parts(config)
-        named = config.data in named_sets()
-        source = config.data if named else os.path.abspath(Path(config.data).expanduser())
+        source = config.data if is_named(config.data) else os.path.abspath(Path(config.data).expanduser())
     else:
         source = data.name
     check_parts(data, test)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,33 +13,34 @@ import torch
 from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
-from ..data import DataSet, FolderSet, load, named_sets
+from ..data import DataSet, DataUnavailableError, FolderSet, load, named_sets
 from ..data.images import SUFFIXES, image_size, quiet_bombs
+from ..data.load import UCR
 from ..utils.seeds import generator
 from .config import RunConfig
 
-__all__ = ["LARGEST", "check_parts", "class_root", "describe_data", "load_parts", "some", "some_rows"]
+__all__ = ["LARGEST", "check_parts", "class_root", "describe_data", "is_named", "load_parts", "some", "some_rows"]
 
 LOG = logging.getLogger("erlangen.estimators")
 LARGEST = 64  # the side to which pictures are resized unless the user says otherwise
+HANDLING, COLUMNS = ("missing", "unequal"), ("label", "series", "time")  # of series
 LEAST = 8  # what the encoder of a conditional needs
 
 
 def load_parts(config: RunConfig) -> tuple[DataSet, DataSet | None, int | None]:
     """The training and the test part of what `config.data` names, and the size to which its pictures were resized."""
     source, path = config.data, Path(config.data).expanduser()
-    if source in named_sets():
-        _no_size(config, f"the named set {source!r}")
-        if path.exists():
-            LOG.warning("%s is the named set; write ./%s for what has this name here.", source, source)
-        return load(source), load(source, "test"), None
+    if is_named(source):
+        return _named(config)
     if not path.exists():
         known = f"a named set ({', '.join(named_sets())}), a folder with a sub-folder for each class, a .npz file, or "
         known += "series in a .csv, .tsv or .ts file"
         raise ValueError(f"data: received {source!r}, which does not exist; accepted is {known}")
     if not path.is_dir():
-        _no_size(config, f"the file {source!r}")
-        return load(path), load(path, "test") if _has_test(path) else None, None
+        _check_heeded(config, f"the file {source!r}", _options(path))
+        options = {name: value for name in _options(path) if (value := getattr(config, name)) is not None}
+        return load(path, **options), load(path, "test", **options) if _has_test(path) else None, None
+    _check_heeded(config, f"the folder {source!r}", ("size",))
     root = class_root(path)
     size = config.size or _default_size(root)
     options: dict[str, Any] = {"size": size, "unreadable": config.unreadable}
@@ -51,9 +53,39 @@ def class_root(path: Path) -> Path:
     return path / "train" if _has_folders(path / "train") else path
 
 
-def _no_size(config: RunConfig, what: str) -> None:
-    if config.size is not None:
-        raise ValueError(f"size: received {config.size} for {what}; accepted for folders of pictures only")
+def is_named(source: str) -> bool:
+    """Whether it is the name of a set, also of one of the archives of series that no list has."""
+    return source in named_sets() or (source.startswith(UCR) and not Path(source).exists())
+
+
+def _named(config: RunConfig) -> tuple[DataSet, DataSet | None, None]:
+    source, series = config.data, config.data.startswith(UCR)
+    _check_heeded(config, f"the named set {source!r}", HANDLING if series else ())
+    if Path(source).exists():
+        LOG.warning("%s is the named set; write ./%s for what has this name here.", source, source)
+    options = {name: getattr(config, name) for name in HANDLING} if series else {}
+    train = load(source, **options)
+    try:
+        return train, load(source, "test", **options), None
+    except DataUnavailableError as error:
+        if not series:
+            raise
+        LOG.warning("No test part: %s.", error)
+        return train, None, None
+
+
+def _options(path: Path) -> tuple[str, ...]:
+    """What can be said about how a file is read."""
+    return (*HANDLING, *COLUMNS) if path.suffix.lower() == ".csv" else HANDLING
+
+
+def _check_heeded(config: RunConfig, what: str, heeded: Sequence[str]) -> None:
+    """Refuses what reading this would not heed."""
+    kinds = {"size": "folders of pictures"} | dict.fromkeys(HANDLING, "series") | dict.fromkeys(COLUMNS, "a .csv file")
+    for name, kind in kinds.items():
+        given, usual = getattr(config, name), getattr(RunConfig, name)
+        if given != usual and name not in heeded:
+            raise ValueError(f"{name}: received {given!r} for {what}; accepted for {kind} only")
 
 
 def _has_folders(path: Path) -> bool:
@@ -62,7 +94,7 @@ def _has_folders(path: Path) -> bool:
 
 def _has_test(path: Path) -> bool:
     """Whether a file has a test part: in it, or, of the archives of series, beside it."""
-    if path.suffix != ".npz":
+    if path.suffix.lower() != ".npz":
         return path.stem.endswith("_TRAIN") and path.with_name(path.name.replace("_TRAIN", "_TEST")).is_file()
     try:
         with np.load(path, allow_pickle=False) as file:

@@ -94,11 +94,11 @@ def _box(transform: Transform, channels: int) -> Conditional:
 
 
 def _point(transform: Transform, channels: int) -> Conditional:
-    return Dirac.over(transform, FEATURES, encoder=EmbeddingCNN(channels, FEATURES))
+    return Dirac.over(transform, FEATURES, encoder=_encoder(transform, channels))
 
 
 def _student(transform: Transform, channels: int) -> Conditional:
-    return StudentT.over(transform, FEATURES, encoder=EmbeddingCNN(channels, FEATURES))
+    return StudentT.over(transform, FEATURES, encoder=_encoder(transform, channels))
 
 
 def _one_range(transform: Transform, channels: int) -> Conditional:

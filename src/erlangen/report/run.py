@@ -86,25 +86,26 @@ def _accuracy(findings: Findings) -> Section:
     both = any(row.averaged is not None for row in findings.accuracy)
     text = f"The share of {findings.kinds[1]} whose class is predicted rightly"
     text += ", each seen once as it is, and averaged over transformed views of it." if both else ", each as it is."
-    figure = Image(accuracy_figure(findings.accuracy), alt, width=760)
+    figure = Image(accuracy_figure(findings.accuracy, findings.kinds[1]), alt, width=760)
     return Section("Accuracy", text, rows=[("", [figure])], per_line=1)
 
 
 def _distributions(findings: Findings) -> Section:
-    images, (one, many) = [], findings.kinds
+    images, (one, many), ring = [], findings.kinds, any(c.periodic for c in findings.coordinates)
     for example in findings.examples:
         caption = f"{example.label}; predicted {example.predicted}, {example.probability:.0%}"
         alt = f"Distribution of transformations for {_a(one)} of {example.label}"
         images.append(Image(distribution_figure(example, findings.coordinates), alt, caption, width=720))
     text = (
         f"Which transformations leave the meaning of {_a(one)} unchanged, as the model believes, for several {many}. "
-        "What lies far out around a ring, or high in a histogram, is likely."
+        f"What lies {'far out around a ring, or ' if ring else ''}high in a histogram, is likely."
     )
-    note = (
+    circle = (
         f"A ring shows an angle: upwards is the {one} as it is, left a quarter turn counter-clockwise; the dashed "
-        f"circle is what no preference would look like. In a histogram the dashed line is the {one} as it is. "
-        "Marginals of 2000 samples each."
+        "circle is what no preference would look like. "
     )
+    note = f"In a histogram the dashed line is the {one} as it is. Marginals of 2000 samples each."
+    note = circle + note if ring else note
     return Section("Learned distributions", text, note, rows=[("", images)], per_line=2)
 
 

@@ -109,8 +109,13 @@ def enlarge(image: np.ndarray, side: int = 128) -> np.ndarray:
     return image.repeat(factor, 0).repeat(factor, 1)
 
 
-def accuracy_figure(rows: Sequence[Accuracy]) -> bytes:
-    """For each part of the data the accuracy as it is and averaged, as points on a line and as numbers beside it."""
+def accuracy_figure(rows: Sequence[Accuracy], many: str = "images") -> bytes:
+    """For each part of the data the accuracy as it is and averaged, as points on a line and as numbers beside it.
+
+    Args:
+        rows: the parts.
+        many: what there are so many of.
+    """
     height = 84 + 44 * len(rows)
     both = any(row.averaged is not None for row in rows)
     with matplotlib.rc_context(LOOK):
@@ -129,7 +134,7 @@ def accuracy_figure(rows: Sequence[Accuracy]) -> bytes:
                 axes.text(1.26 + 0.2 * k, y, words, transform=_across(axes), color=colour, weight=bold, **RIGHT)
         for k, (word, colour) in enumerate((("as they are", MUTED), ("averaged", BLUE))[: 1 + both]):
             axes.text(1.26 + 0.2 * k, -0.8, word, transform=_across(axes), color=colour, fontsize=8, **RIGHT)
-        axes.set_yticks(range(len(rows)), [f"{row.part}\n{row.count:,} images" for row in rows])
+        axes.set_yticks(range(len(rows)), [f"{row.part}\n{row.count:,} {many}" for row in rows])
         axes.set_ylim(len(rows) - 0.5, -0.5)
         axes.set_xlim(low, 1.0)
         axes.set_xticks([low, (1 + low) / 2, 1], [f"{100 * t:.3g} %" for t in (low, (1 + low) / 2, 1)])
