@@ -86,6 +86,8 @@ def test_floats_stay_what_they_are():
 
 def test_bad_arguments_are_refused():
     series = DataSet(torch.zeros(2, 1, 5), torch.zeros(2).long(), ("a",), "series")
+    with pytest.raises(ValueError, match=r"data: received a float64 tensor .*; accepted is a DataSet of images"):
+        rotated(torch.rand(2, 1, 4, 4), seed=0)
     with pytest.raises(ValueError, match=r"data: received DataSet 'series'.*accepted are images"):
         rotated(series, 1.0, seed=0)
     with pytest.raises(ValueError, match="spread: received 180"):

@@ -75,7 +75,18 @@ def test_scenes_come_from_the_backgrounds():
     ("call", "message"),
     [
         (lambda: placed(images(), 12, share=1.5, seed=0), "share: received 1.5"),
-        (lambda: placed(images(), 12, share=0.01, seed=0), "data: received DataSet 'letters'.* for 0 pixels"),
+        (lambda: placed(images(), 12, share=0.01, seed=0), "share: received 0.01 of 12 pixels"),
+        (lambda: placed(images().x, 12, seed=0), "data: received a uint8 tensor .*; accepted is a DataSet of images"),
+        (lambda: placed(images(), 12, seed="a"), "seed: received 'a'; accepted is an integer"),
+        (lambda: scenes(images(), images(), 32, seed=0), "signs: received DataSet 'letters'.*; accepted is a BoxedSet"),
+        (
+            lambda: scenes(signs(), images(channels=3), 32, sizes=(0.4, 0.2), seed=0),
+            r"sizes: received \(0.4, 0.2\); .*least",
+        ),
+        (
+            lambda: scenes(signs(), images(channels=3), 32, sizes=0.3, seed=0),
+            "sizes: received 0.3; accepted are the least",
+        ),
         (
             lambda: scenes(signs(), images(), 32, seed=0),
             "backgrounds: received .*accepted are uint8 images of 3 channels",

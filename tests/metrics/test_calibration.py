@@ -117,6 +117,7 @@ EVEN, Y = torch.full((3, 2), 0.5).log(), torch.tensor([0, 1, 0])
     [
         ("log_probs", lambda: nll(torch.zeros(3), Y)),
         ("log_probs", lambda: nll([0.5], Y)),  # pyright: ignore
+        ("log_probs", lambda: reliability(EVEN * math.nan, Y)),
         *[("log_probs", lambda score=score: score(EVEN + 0.2, Y)) for score in (nll, brier, ece, reliability)],
         ("log_probs", lambda: ekld(EVEN + 0.2, EVEN[None], Y)),
         *[("y", lambda score=score: score(EVEN, Y[:2])) for score in (nll, brier, ece)],
@@ -131,6 +132,12 @@ EVEN, Y = torch.full((3, 2), 0.5).log(), torch.tensor([0, 1, 0])
 def test_bad_input_is_named(name, make):
     with pytest.raises(ValueError, match=f"^{name}: received"):
         make()
+
+
+def test_of_no_predictions_there_is_no_score():
+    for score in (nll, brier, ece, reliability):
+        with pytest.raises(ValueError, match=r"log_probs: .* of at least one input"):
+            score(EVEN[:0], Y[:0])
 
 
 def test_a_reliability_curve_by_hand():

@@ -7,6 +7,14 @@ import torch
 
 from erlangen.metrics import angle_error, box_overlap
 
+UNIT = torch.tensor([0.0, 0.0, 1.0, 1.0])
+
+
+def test_of_nothing_there_is_no_error():
+    assert angle_error(torch.zeros(0), torch.zeros(0)).printed.shape == (0,)
+    assert box_overlap(torch.zeros(0, 4), UNIT).shape == (0,)
+    assert box_overlap(UNIT.expand(2, 1, 4), UNIT.expand(3, 4)).shape == (2, 3)
+
 
 def test_equation_18_forgives_half_a_turn_and_the_circle_does_not():
     truth = torch.tensor([0.0, 3.0, -3.0, 1.0])
@@ -41,6 +49,12 @@ def test_boxes():
     [
         (lambda: angle_error(torch.zeros(3), torch.zeros(2)), "^truth"),
         (lambda: angle_error(torch.zeros(3, dtype=torch.long), torch.zeros(3)), "^angle"),
+        (lambda: angle_error([0.1], torch.zeros(1)), r"^angle: received list \[0.1\]"),
+        (lambda: angle_error(torch.zeros(1), [0.1]), r"^truth: received list \[0.1\]"),
+        (lambda: box_overlap([0, 0, 1, 1], UNIT), r"^box: received list"),
+        (lambda: box_overlap(UNIT.expand(3, 4), UNIT.expand(2, 4)), r"^truth: .* that broadcast with \(3, 4\)"),
+        (lambda: box_overlap(torch.tensor([0, 0, math.inf, 1]), UNIT), "^box: .*without an end"),
+        (lambda: box_overlap(torch.tensor([0, 0, math.nan, 1]), UNIT), "^box: received boxes without an area"),
         (lambda: box_overlap(torch.zeros(3), torch.zeros(4)), r"^box: received .*\(\.\.\., 4\)"),
         (lambda: box_overlap(torch.tensor([1.0, 0, 0, 1]), torch.tensor([0.0, 0, 1, 1])), "^box: .*without an area"),
     ],

@@ -63,5 +63,7 @@ def test_it_is_part_of_the_prediction():
     found = model(torch.rand(5, 1, 4, 4)).localisation(64)
     assert found.centre.shape == found.deviation.shape == (5, 4)
     assert (found.deviation > 0).all()
+    with pytest.raises(ValueError, match=r"^points: received int 0"):
+        model(torch.rand(5, 1, 4, 4)).localisation(0)
     with pytest.raises(ValueError, match=r"^q: received Normal"):
         localisation(Normal(torch.zeros(2, 3), 1.0))

@@ -164,11 +164,14 @@ def test_bad_arguments(build, match):
         ((X,), "batch: received 1 tensors; accepted are inputs and their labels"),
         ((X, Y.float()), "accepted is integer labels"),
         ((X, Y[:-1]), "accepted is integer labels"),
+        ((X, Y + 9), r"batch: received labels that .* no score for \(.* entries\); accepted is labels from 0 to"),
+        ((X, Y - 9), "accepted is labels from 0 to"),
     ],
 )
-def test_bad_batches(batch, match):
+@pytest.mark.parametrize("burn_in", [0, 1])
+def test_bad_batches(batch, match, burn_in):
     with pytest.raises(ValueError, match=match):
-        LearningToTransform(model(), 0.1)(batch)
+        LearningToTransform(model(), 0.1, burn_in=burn_in)(batch)
 
 
 def test_labels_of_any_integer_type():

@@ -307,6 +307,13 @@ def changed(objective, **attributes):
     ("build", "match"),
     [
         (lambda: fit_many([], [], config()), "objectives: received none"),
+        (lambda: fit_many(tinies(1)[0], [data()], config()), "objectives: received Tiny.*; accepted is a sequence"),
+        (lambda: fit_many(tinies(1), data(), config()), "loaders: received TensorLoader.*; accepted is a sequence"),
+        (lambda: fit_many([*tinies(1), 3], [data()] * 2, config()), r"objectives\[1\]: received int 3"),
+        (
+            lambda: fit_many(tinies(1) * 2, [data()] * 2, config()),
+            r"objectives\[1\]: received the same .*objectives\[0\]",
+        ),
         (lambda: fit_many(tinies(2), [data()], config()), "loaders: received 1 for 2"),
         (lambda: fit_many(tinies(2), [data()] * 2, [config()]), "config: received 1 for 2"),
         (lambda: fit_many(tinies(2), [data(), data(rows=40)], config()), "loaders of .3, 5. batches"),

@@ -9,7 +9,7 @@ import torch
 from ..transforms import HSV, Affine
 from ..utils.seeds import generator
 from ..utils.shapes import check_count
-from .sets import DataSet, FactoredSet, PosedSet
+from .sets import DataSet, FactoredSet, PosedSet, check_images
 
 __all__ = ["coloured", "long_tail", "long_tail_counts", "rotated"]
 
@@ -71,8 +71,7 @@ def rotated(data: DataSet, spread: float = math.pi, *, seed: int) -> PosedSet:
     Returns:
         The set, with the angle of each image: of a set that was turned before, the sum.
     """
-    if data.x.ndim != 4:
-        raise ValueError(f"data: received {data!r}; accepted are images")
+    check_images("data", data)
     if not isinstance(spread, int | float) or not 0 <= spread <= math.pi:
         raise ValueError(f"spread: received {spread!r}; accepted is a number from 0 to π, in radians")
     chance = generator(seed)
@@ -109,7 +108,8 @@ def coloured(
     Shape:
         x: `(N, 3, H, W)`, as the images of `data` are.
     """
-    if data.x.ndim != 4 or data.x.shape[1] != 1:
+    check_images("data", data)
+    if data.x.shape[1] != 1:
         raise ValueError(f"data: received {data!r}; accepted are grey images, of one channel")
     for name, (low, high) in {"hue": hue, "saturation": saturation}.items():
         if not low <= high or not (name == "hue" or 0 < low <= high <= 1):

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ..utils.seeds import generator
 from ..utils.shapes import check_count
-from .sets import BoxedSet, DataSet
+from .sets import BoxedSet, DataSet, check_images
 
 __all__ = ["placed", "scenes"]
 
@@ -30,11 +30,13 @@ def placed(data: DataSet, canvas: int = 96, *, share: float = 0.5, seed: int) ->
     Returns:
         The set, with the box of each image: its centre is the true translation, half its side the true scale.
     """
-    _check_images("data", data)
+    check_images("data", data)
     _check_share("share", share)
     side = round(share * check_count("canvas", canvas))
-    if data.x.shape[-2] != data.x.shape[-1] or side < 1:
-        raise ValueError(f"data: received {data!r} for {side} pixels; accepted are square images, and at least 1 pixel")
+    if data.x.shape[-2] != data.x.shape[-1]:
+        raise ValueError(f"data: received {data!r}; accepted are square images")
+    if side < 1:
+        raise ValueError(f"share: received {share!r} of {canvas} pixels; accepted is a share of at least 1 pixel")
     corner = torch.randint(canvas - side + 1, (len(data), 2), generator=generator(seed))
     x = data.x.new_zeros((len(data), data.x.shape[1], canvas, canvas))
     for rows in torch.arange(len(data)).split(CHUNK):
@@ -72,14 +74,20 @@ def scenes(
         x: `(N, C, canvas, canvas)`, uint8.
     """
     for name, data in (("signs", signs), ("backgrounds", backgrounds)):
-        _check_images(name, data)
+        check_images(name, data)
         if data.x.dtype != torch.uint8 or data.x.shape[1] != signs.x.shape[1]:
             raise ValueError(f"{name}: received {data!r}; accepted are uint8 images of {signs.x.shape[1]} channels")
+    if not isinstance(signs, BoxedSet):
+        raise ValueError(f"signs: received {signs!r}; accepted is a BoxedSet, which has the box of each")
+    if not isinstance(sizes, tuple | list) or len(sizes) != 2:
+        raise ValueError(f"sizes: received {sizes!r}; accepted are the least and the greatest share")
     for share in sizes:
         _check_share("sizes", share)
+    if sizes[0] > sizes[1]:
+        raise ValueError(f"sizes: received {sizes!r}; accepted are the least and then the greatest share")
     chance, n = generator(seed), len(signs)
     least, most = (max(round(share * check_count("canvas", canvas)), 2) for share in sizes)
-    side = torch.randint(least, max(most, least) + 1, (n,), generator=chance)
+    side = torch.randint(least, most + 1, (n,), generator=chance)
     corner = (torch.rand(n, 2, generator=chance) * (canvas - side + 1)[:, None]).long()
     x = _mosaics(backgrounds.x.cpu(), n, canvas, chance)
     for i, (s, (left, top)) in enumerate(zip(side.tolist(), corner.tolist(), strict=True)):
@@ -123,11 +131,6 @@ def _resize(x: Tensor, side: int) -> Tensor:
         return x
     y = F.interpolate(x.float(), (side, side), mode="bilinear", antialias=True)
     return y.round().clamp(0, 255).to(x.dtype) if x.dtype == torch.uint8 else y.to(x.dtype)
-
-
-def _check_images(name: str, data: DataSet) -> None:
-    if data.x.ndim != 4:
-        raise ValueError(f"{name}: received {data!r}; accepted are images")
 
 
 def _check_share(name: str, share: object) -> None:

@@ -206,3 +206,11 @@ class FactoredSet(DataSet):
         if name not in self.names:
             raise ValueError(f"name: received {name!r}; accepted is one of {', '.join(self.names)}")
         return self.factors[:, self.names.index(name)]
+
+
+def check_images(name: str, data: object) -> None:
+    """Raises a `ValueError` unless it is a set of images."""
+    if not isinstance(data, DataSet):
+        raise ValueError(f"{name}: received {describe(data)}; accepted is a DataSet of images")
+    if data.x.ndim != 4:
+        raise ValueError(f"{name}: received {data!r}; accepted are images")

@@ -92,6 +92,7 @@ def reliability(log_probs: Tensor, y: Tensor, bins: int = 15) -> Reliability:
         log_probs: `(B, K)`; y: `(B,)`; result: `(bins,)` each.
     """
     confidence, right, count = _binned(log_probs, y, bins)
+    check_true("log_probs", ~confidence.isnan(), "NaN, which is in no bin,", "a probability of every class")
     return Reliability(confidence / count, right / count, count / len(y))
 
 
@@ -154,6 +155,6 @@ def _check_normalised(name: str, log_probs: Tensor) -> None:
 def _predictions(log_probs: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """Log-probabilities and labels, checked."""
     ok = isinstance(log_probs, Tensor) and log_probs.ndim == 2 and len(log_probs) > 0
-    check_tensor("log_probs", log_probs, "log-probabilities (B, K)", ok)
+    check_tensor("log_probs", log_probs, "log-probabilities (B, K) of at least one input", ok)
     _check_normalised("log_probs", log_probs)
     return log_probs, check_labels("y", y, *log_probs.shape)

@@ -40,8 +40,10 @@ def angle_error(angle: Tensor, truth: Tensor) -> AngleError:
         >>> [round(e, 4) for e in error.printed.tolist()], [round(e, 4) for e in error.circular.tolist()]
         ([0.2, 3.0584], [0.2, 0.0832])
     """
-    check_tensor("angle", angle, "angles in radians, floating-point", angle.is_floating_point())
-    check_tensor("truth", truth, f"angles {tuple(angle.shape)}", truth.shape == angle.shape)
+    check_tensor(
+        "angle", angle, "angles in radians, floating-point", torch.is_tensor(angle) and angle.is_floating_point()
+    )
+    check_tensor("truth", truth, f"angles {tuple(angle.shape)}", torch.is_tensor(truth) and truth.shape == angle.shape)
     gap = angle - truth
     return AngleError(gap.abs().remainder(math.pi), wrap(gap).abs())
 
@@ -57,9 +59,14 @@ def box_overlap(box: Tensor, truth: Tensor) -> Tensor:
         0.3333333432674408
     """
     for name, edges in {"box": box, "truth": truth}.items():
-        check_tensor(name, edges, "left, top, right and bottom edges (..., 4)", edges.shape[-1:] == (4,))
-        ordered = (edges[..., :2] < edges[..., 2:]).all(-1)
-        check_true(name, ordered, "boxes without an area", "left < right and top < bottom")
+        four = torch.is_tensor(edges) and edges.shape[-1:] == (4,)
+        check_tensor(name, edges, "left, top, right and bottom edges (..., 4)", four)
+        ordered = (edges[..., :2] < edges[..., 2:]).all(-1) & edges.isfinite().all(-1)
+        check_true(name, ordered, "boxes without an area, or without an end", "finite, left < right and top < bottom")
+    sides = zip(reversed(box.shape), reversed(truth.shape), strict=False)
+    check_tensor(
+        "truth", truth, f"boxes that broadcast with {tuple(box.shape)}", all(1 in s or s[0] == s[1] for s in sides)
+    )
     low, high = torch.maximum(box[..., :2], truth[..., :2]), torch.minimum(box[..., 2:], truth[..., 2:])
     shared = (high - low).clamp(min=0).prod(-1)
     areas = [(edges[..., 2:] - edges[..., :2]).prod(-1) for edges in (box, truth)]

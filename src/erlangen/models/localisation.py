@@ -11,7 +11,7 @@ from torch.distributions import Distribution
 from ..distributions import Density, mean_of, quadrature
 from ..distributions.circle import by_kind, wrap
 from ..utils.seeds import generator
-from ..utils.shapes import describe
+from ..utils.shapes import check_count, describe
 
 __all__ = ["Localisation", "localisation"]
 
@@ -43,7 +43,7 @@ def localisation(q: Distribution, points: int = 512) -> Localisation:
     """
     if not isinstance(q, Density):
         raise ValueError(f"q: received {describe(q)}; accepted is what a conditional returns")
-    many = quadrature(q, points, points="sobol", generator=generator(0, q.like.device))
+    many = quadrature(q, check_count("points", points), points="sobol", generator=generator(0, q.like.device))
     try:
         centre = q.mean
     except NotImplementedError:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ..models import Averaged, Prediction
 from ..transforms.warp import as_signal
-from ..utils.shapes import check_tensor
+from ..utils.shapes import check_tensor, check_true, eager_on_cpu
 from .equivariance import Equivariance
 
 __all__ = ["AveragedObjective", "Counted", "Objective", "accuracy", "groups_of", "labelled", "over_processes"]
@@ -106,6 +106,7 @@ class AveragedObjective(Counted):
         if self.training and self._burns():
             return self.plain(x, y)
         prediction = self.averaged(x)
+        check_within(y, prediction.log_probs)
         losses = {"cross_entropy": self.cross_entropy(prediction, y), "accuracy": accuracy(prediction.log_probs, y)}
         losses["edge"] = self.edge(prediction.v)
         loss = losses["cross_entropy"]
@@ -133,6 +134,7 @@ class AveragedObjective(Counted):
     def plain(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
         """The cross-entropy of inputs as they are."""
         logits = self.averaged.classify(as_signal(x, "bilinear", self.averaged.transform.bounds))
+        check_within(y, logits)
         return {"loss": F.cross_entropy(logits, y), "accuracy": accuracy(logits, y)}
 
     def edge(self, v: Tensor) -> Tensor:
@@ -174,6 +176,13 @@ def labelled(batch: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     x, y = batch
     ok = isinstance(y, Tensor) and y.shape == x.shape[:1] and not y.is_floating_point()
     return x, check_tensor("batch", y, f"integer labels ({len(x)},)", ok).long()
+
+
+def check_within(y: Tensor, scores: Tensor) -> None:
+    """Raises a `ValueError` for labels without a score, where that can be seen without a synchronisation."""
+    if eager_on_cpu(y):
+        accepted = f"labels from 0 to {scores.shape[-1] - 1}"
+        check_true("batch", (y >= 0) & (y < scores.shape[-1]), "labels that the classifier has no score for", accepted)
 
 
 def groups_of(model: nn.Module, conditional: nn.Module | None = None) -> dict[str, list[nn.Parameter]]:

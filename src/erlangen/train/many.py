@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -56,7 +56,9 @@ def fit_many(
     Raises:
         Diverged: no loss is finite any more.
     """
-    configs = [config] * len(objectives) if isinstance(config, Config) else list(config)
+    objectives, loaders = _several("objectives", objectives), _several("loaders", loaders)
+    validation = None if validation is None else _several("validation", validation)
+    configs = [config] * len(objectives) if isinstance(config, Config) else _several("config", config)
     first = _check(objectives, loaders, configs, validation)
     stack = Stack(objectives)
     joined = Joined("loaders", loaders)
@@ -164,6 +166,12 @@ def _beside(numbers: Tensor, p: Tensor) -> Tensor:
     return numbers.view(-1, *[1] * (p.ndim - 1))
 
 
+def _several(name: str, given: Any) -> list[Any]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise ValueError(f"{name}: received {describe(given)}; accepted is a sequence, with one for each model")
+    return list(given)
+
+
 def _check(
     objectives: Sequence[Objective],
     loaders: Sequence[Loader],
@@ -173,6 +181,12 @@ def _check(
     """As many of everything, and configurations that differ in what they may; returns the first of them."""
     if not objectives:
         raise ValueError("objectives: received none; accepted is at least one")
+    for place, objective in enumerate(objectives):
+        if not isinstance(objective, Objective):
+            raise ValueError(f"objectives[{place}]: received {describe(objective)}; accepted is an Objective")
+        if (twin := next(k for k, other in enumerate(objectives) if other is objective)) != place:
+            got = f"the same object as objectives[{twin}], which can only become one of the two"
+            raise ValueError(f"objectives[{place}]: received {got}; accepted is one of its own")
     for name, given in {"loaders": loaders, "config": configs, "validation": validation}.items():
         if given is not None and len(given) != len(objectives):
             raise ValueError(

@@ -57,9 +57,14 @@ def generator(seed: int, device: torch.device | str = "cpu") -> torch.Generator:
         seed: any integer that torch accepts.
         device: where the generator draws; it must be that of the tensors it fills.
 
+    Raises:
+        ValueError: the seed is no integer.
+
     Examples:
         >>> a, b = (torch.rand(3, generator=generator(0)) for _ in range(2))
         >>> torch.equal(a, b)
         True
     """
+    if not isinstance(seed, int | np.integer):
+        raise ValueError(f"seed: received {seed!r}; accepted is an integer")
     return torch.Generator(device).manual_seed(seed)
