@@ -4,6 +4,7 @@ import ast
 import dataclasses
 import importlib
 import inspect
+import json
 import time
 from pathlib import Path
 
@@ -13,9 +14,11 @@ import torch
 from matplotlib.figure import Figure
 
 from erlangen.papers import experiments, find
+from erlangen.papers.base import Claim
 from erlangen.papers.draw import png
 from erlangen.papers.ltt.common import Training
-from erlangen.papers.results import BEGIN, END, headlines, redraw, section, stated
+from erlangen.papers.pages import BEGIN, END, PAGES, headlines, ours, renew, stated
+from erlangen.papers.results import redraw, section
 from erlangen.papers.store import read, record, write
 
 ROOT = Path(__file__).parents[2]
@@ -116,9 +119,38 @@ def test_a_mean_has_the_digits_that_its_deviation_leaves(values, said):
     assert stated(values) == said
 
 
-def test_the_readme_quotes_what_is_stored():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert BEGIN + headlines(ROOT / "results") + END in text, "run make results"
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_quotes_what_is_stored(page):
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    assert BEGIN + PAGES[page](ROOT / "results") + END in text, "run make results"
+
+
+def test_a_mean_over_folds_has_their_deviation():
+    claim = Claim("accuracy", "digits", {"method": "pstn"})
+    row = {"method": "pstn", "accuracy": 81.0464, "deviation": 3.79}
+    assert ours(claim, [row, {**row, "method": "cnn"}]) == "81.0 ± 3.8"
+    assert ours(claim, [row, {**row, "accuracy": 83.0464}]) == "82.0 ± 1.4"
+    assert ours(claim, [{**row, "deviation": None}]) == "81"
+    assert ours(claim, []) == "not run"
+
+
+def test_a_table_has_what_was_run(tmp_path):
+    page, kept = tmp_path / "docs" / "spatial-transformers.md", {"30": "81.0 ± 3.8", "1,000": "–"}
+    (tmp_path / "results" / "pstn").mkdir(parents=True)
+    rows = [
+        {"method": "pstn", "dataset": "mnist30", "part": "folds", "accuracy": 81.0464, "deviation": 3.79, "ece": 0.03},
+        {"method": "cnn", "dataset": "mnist1000", "part": "folds", "accuracy": 95, "deviation": 0.5, "ece": 0.01},
+    ]
+    stored = {"experiment": "pstn/table2", "runs": [], "rows": rows}
+    (tmp_path / "results" / "pstn" / "table2.json").write_text(json.dumps(stored))
+    page.parent.mkdir()
+    page.write_text(f"before\n{BEGIN}stale\n{END}after\n")
+    assert renew(tmp_path / "results", tmp_path / "docs") == [page]
+    lines = page.read_text(encoding="utf-8").splitlines()
+    assert (lines[0], lines[-1]) == ("before", "after")
+    head, line = (next(x for x in lines if x.startswith(start)).split(" | ") for start in ("| | ", "| P-STN"))
+    assert dict(zip((word.removesuffix(" digits") for word in head[1:3]), line[1:3], strict=True)) == kept
+    assert line[-1] == "– |"
 
 
 def test_headlines_are_renewed_and_the_rest_stays(tmp_path):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import math
-import statistics
 from collections import Counter
 from collections.abc import Callable
 from itertools import groupby
@@ -14,50 +12,25 @@ from typing import Any
 from ..utils.io import plain, write_bytes
 from .base import Claim, Experiment, Rows, experiments
 from .draw import png
+from .pages import ours, renew
 from .store import Results, path_of, read
 
-__all__ = ["headlines", "redraw", "section", "stated"]
+__all__ = ["redraw", "section"]
 
 SET_BY_HAND = {"seed", "device", "datasets", "methods"}  # what a run is told
 LEAD = """# Results
 
 Numbers that the papers print or imply, and ours. `erlangen reproduce <experiment>` computes rows, `erlangen reproduce
---report` makes this page from them. *Ours* is the mean ± the standard deviation over seeds; *met* counts the seeds for
-which what is asked holds. *Scale* is the number of transformed inputs in training, as a share of the published code's.
+--report` makes this page from them. *Ours* is the mean ± the standard deviation over seeds, or over folds where that is
+said; *met* counts the seeds for which what is asked holds. *Scale* is the number of transformed inputs in training, as
+a share of the published code's.
 """
-
-# What the README says of them, by the experiment and what a claim is about.
-HEADLINES = {
-    ("ltt/table1", "cifar10: flow, 20 views"): "CIFAR10, accuracy of Learning to Transform, %",
-    ("ltt/table1", "cifar10: ours, 20 views"): "CIFAR10, the same with learned flips and another schedule (ours), %",
-    ("ltt/table1", "cifar10-lt: flow, 20 views"): "CIFAR10-LT, accuracy of Learning to Transform, %",
-    ("ltt/table1", "cifar10-lt: ours, 20 views"): "CIFAR10-LT, ours, %",
-    ("genuine/table1", "R4: da, SI"): "Turned digits, similarity of saliency maps with augmentation",
-    ("genuine/table1", "R4: ir, SI"): "Turned digits, with invariance regularisation",
-    ("genuine/table1", "R4: ir, accuracy"): "Turned digits, accuracy of regularisation, %",
-    ("genuine/table1", "R4: ours, accuracy"): "Turned digits, accuracy of ours, exactly invariant in one pass, %",
-    ("pstn/table2", "MNIST30: pstn, mean of 5 folds"): "30 digits, accuracy of P-STN, %",
-    ("pstn/table2", "MNIST100: pstn, mean of 5 folds"): "100 digits, accuracy of P-STN, %",
-}
-MOST = 4  # digits behind the point; smaller numbers have exponents
-BEGIN, END = "<!-- from stored results -->\n", "<!-- end -->\n"
-
-
-def headlines(results: Path) -> str:
-    """A table of what was run of the claims that the README quotes."""
-    known, lines = experiments(), ["| | paper | ours |", "|---|---|---|"]
-    stored = {name: read(known[name], results).rows for name, _ in HEADLINES}
-    for (name, what), words in HEADLINES.items():
-        claim = next(claim for claim in known[name].paper if claim.what == what)
-        if values := claim.values(stored[name]):
-            lines.append(f"| {words} | {claim.paper} | {stated(values)} |")
-    return "\n".join(lines) + "\n"
 
 
 def redraw(results: Path, docs: Path, tell: Callable[[float, str], None] = lambda share, what: None) -> list[Path]:
     """Writes `results.md` and its figures from the result files, and returns what it wrote.
 
-    A README beside the folder of the documentation has its headlines renewed, where it says that they go.
+    The tables of other pages that come from stored rows are renewed as well, see `renew`.
     """
     known, paths, parts = experiments(), [], [LEAD]
     for paper, group in groupby(sorted(known), lambda name: name.partition("/")[0]):
@@ -75,14 +48,7 @@ def redraw(results: Path, docs: Path, tell: Callable[[float, str], None] = lambd
             tell(len(parts) / (len(known) + 2), name)
     page = docs / "results.md"
     write_bytes(page, "\n".join(parts).encode())
-    readme = docs.parent / "README.md"
-    text = readme.read_text(encoding="utf-8") if readme.is_file() else ""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if end:
-        write_bytes(readme, (before + begin + headlines(results) + end + after).encode())
-        paths.append(readme)
-    return [page, *paths]
+    return [page, *paths, *renew(results, docs)]
 
 
 def section(experiment: Experiment, stored: Results, image: str) -> str:
@@ -100,20 +66,7 @@ def _line(claim: Claim, rows: Rows) -> str:
     values = claim.values(rows)
     asked = claim.low is not None or claim.high is not None
     met = f"{sum(map(claim.holds, values))} of {len(values)}" if asked and values else "–"
-    return f"| {claim.what} | {claim.paper} | {claim.asked} | {stated(values)} | {met} |"
-
-
-def stated(values: list[float]) -> str:
-    """The mean and the standard deviation, to two digits of the latter."""
-    if not values:
-        return "not run"
-    mean, spread = statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None
-    if spread is None:
-        return f"{mean:.3g}"
-    digits = 1 - math.floor(math.log10(spread)) if spread > 0 else MOST + 1
-    if not 0 <= digits <= MOST:
-        return f"{mean:.3g} ± {spread:.2g}"
-    return f"{mean:.{digits}f} ± {spread:.{digits}f}"
+    return f"| {claim.what} | {claim.paper} | {claim.asked} | {ours(claim, rows)} | {met} |"
 
 
 def _origin(experiment: Experiment, stored: Results) -> str:
