@@ -181,6 +181,7 @@ def test_what_is_masked_is_missing():
 
 
 @pytest.mark.parametrize("kind", [SeriesAligner, TimeWarpClassifier])
+@pytest.mark.filterwarnings("ignore:invalid value")
 @pytest.mark.parametrize(("y", "message"), [([np.nan, 1.0], "y contains NaN"), ([None, "a"], "label type")])
 def test_labels_that_are_none_are_refused(kind, y, message):
     with pytest.raises(ValueError, match=message):
@@ -247,6 +248,25 @@ def test_numbers_of_numpy_are_numbers():
     assert SeriesAligner(**QUICK, smoothness=smooth, lr=np.float32(0.01)).fit(np.ones((4, 9)))
 
 
+def test_a_fit_that_fails_leaves_nothing_half_new(monkeypatch):
+    x = np.random.default_rng(0).normal(size=(5, 9))
+    model = SeriesAligner(**QUICK).fit(x)
+    monkeypatch.setattr(
+        "erlangen.estimators.series_aligner.fit", lambda *args: (_ for _ in ()).throw(KeyboardInterrupt)
+    )
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(x)
+    with pytest.raises(NotFittedError):
+        model.transform(x)
+
+
+def test_what_interpolation_takes_of_noise(aligner):
+    """Of white noise a third, on average over where between two moments a value is read: 1 - E(u² + (1 - u)²)."""
+    model, noise = aligner[0], np.random.default_rng(0).normal(size=(300, 1, 128))
+    left = model.inverse_transform(noise).var()  # with the warps of training, which know nothing of this noise
+    assert left == pytest.approx(2 / 3, abs=0.03)
+
+
 def test_scikit_learn_can_handle_them():
     model = SeriesAligner(cells=5)
     assert clone(model.set_params(width=7)).get_params()["width"] == 7
@@ -294,3 +314,6 @@ def test_the_picture_is_drawn(tmp_path, monkeypatch):
     assert [row["part"] for row in read_json(numbers)["rows"]] == ["training", "unseen"]
     with pytest.raises(ValueError, match=r"after: received shape \(3, 4\)"):
         alignment_figure(np.zeros((3, 5)), np.zeros((3, 4)))
+    with pytest.raises(ValueError, match=r"before: received shape \(0, 5\)"):
+        alignment_figure(np.zeros((0, 5)), np.zeros((0, 5)))
+    assert len(alignment_figure([[1.0, 2.0]], [[1.0, 2.0]]).axes) == 2

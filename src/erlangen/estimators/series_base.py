@@ -92,6 +92,8 @@ class SeriesEstimator(TransformerMixin, BaseEstimator):
 
     def _read(self, X: Any, *, reset: bool = False) -> Tensor:
         """Series of one length as a tensor; at `reset` notes their number of channels and length."""
+        if reset:
+            vars(self).pop("theta_", None)  # a fit that is interrupted leaves nothing that is half new
         if self.missing not in ("raise", "interpolate"):
             raise ValueError(f"missing: received {self.missing!r}; accepted are 'raise' and 'interpolate'")
         if not (isinstance(X, list | tuple) and len({np.shape(one) for one in X}) > 1):

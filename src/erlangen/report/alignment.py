@@ -28,11 +28,11 @@ def alignment_figure(before: np.ndarray, after: np.ndarray, titles: tuple[str, s
     Shape:
         before and after: `(n, time)`, one channel.
     """
+    before, after = np.asarray(before), np.asarray(after)
     for name, x in (("before", before), ("after", after)):
-        if np.ndim(x) != 2 or np.shape(x) != np.shape(before):
-            raise ValueError(
-                f"{name}: received shape {np.shape(x)}; accepted are series (n, time), as many after as before"
-            )
+        if x.ndim != 2 or x.shape != before.shape or not x.size:
+            accepted = "series (n, time), at least one, as many after as before"
+            raise ValueError(f"{name}: received shape {x.shape}; accepted are {accepted}")
     with matplotlib.rc_context(RC):
         figure = Figure(figsize=(9, 3.2), dpi=100, layout="constrained")
         FigureCanvasAgg(figure)
