@@ -38,7 +38,7 @@ class SeriesEstimator(TransformerMixin, BaseEstimator):
     n_features_in_: int
     n_channels_in_: int
     length_in_: int
-    classes_: np.ndarray | None
+    classes_: Any
     theta_: np.ndarray
     offset_: Tensor
     scale_: Tensor
@@ -113,8 +113,7 @@ class SeriesEstimator(TransformerMixin, BaseEstimator):
     def _array(self, X: Any, reset: bool) -> np.ndarray:
         """An array, checked as scikit-learn checks it; of series `(n, time)` it also compares the lengths."""
         options: Any = {"dtype": "numeric", "ensure_all_finite": False}
-        depth = np.ndim(X[0]) + 1 if isinstance(X, list | tuple) and X else getattr(X, "ndim", None)
-        if depth == 3 or self.unequal != "raise":
+        if _depth(X) == 3 or self.unequal != "raise":
             found: Any = check_array(X, allow_nd=True, **options)
         else:
             found = validate_data(self, X, reset=reset, allow_nd=True, **options)
@@ -173,6 +172,11 @@ class SeriesEstimator(TransformerMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "theta_")
+
+
+def _depth(X: Any) -> int | None:
+    """The number of dimensions, also of a list of arrays."""
+    return np.ndim(X[0]) + 1 if isinstance(X, list | tuple) and X else getattr(X, "ndim", None)
 
 
 def counted(estimator: Any, names: Sequence[str]) -> None:

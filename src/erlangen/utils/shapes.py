@@ -62,14 +62,14 @@ def check_count(name: str, n: object) -> int:
 
 def check_positive(name: str, x: object) -> float:
     """Returns `x` as a float when it is a finite number > 0, else raises a `ValueError`."""
-    if not isinstance(x, Real) or isinstance(x, bool) or not 0 < x < math.inf:
+    if not isinstance(x, Real) or isinstance(x, bool) or not 0 < float(x) < math.inf:
         raise ValueError(f"{name}: received {describe(x)}; accepted is a finite number > 0")
     return float(x)
 
 
 def check_weight(name: str, x: object) -> float:
     """Returns `x` as a float when it is a finite number >= 0, else raises a `ValueError`."""
-    if not isinstance(x, Real) or isinstance(x, bool) or not 0 <= x < math.inf:
+    if not isinstance(x, Real) or isinstance(x, bool) or not 0 <= float(x) < math.inf:
         raise ValueError(f"{name}: received {describe(x)}; accepted is a finite number >= 0")
     return float(x)
 
