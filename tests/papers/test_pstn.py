@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from erlangen.papers.pstn import common, figure1, figure7, frozen, table2
+from erlangen.papers.pstn import common, figure1, figure7, figure12, frozen, table2
 
 
 @pytest.fixture(autouse=True)
@@ -104,3 +104,12 @@ def test_larger_sets_have_fewer_and_larger_steps():
     assert (small.batch, small.epochs) == (8, 600)
     assert (large.batch, large.epochs) == (64, 200)
     assert large.scale == 0.333
+
+
+def test_every_line_of_a_figure_has_room_and_depths_are_whole():
+    row = {"method": "cnn", "dataset": "mnist30", "weight": 0.0, "accuracy": 70.0}
+    panel = table2.show([{**row, "part": "fold"}, {**row, "part": "folds"}]).axes[0]
+    assert panel.get_ylim() == (len(table2.METHODS) - 0.5, -0.5)
+    rows = [{"method": m, "depth": d, "accuracy": 9.0, "variance": 0.1} for m in figure12.METHODS for d in (1, 2)]
+    for panel in figure12.show(rows).axes:
+        assert panel.get_xticks().tolist() == list(figure12.FULL.depths)

@@ -53,9 +53,9 @@ def by_weight(rows: Rows, methods: Sequence[str]) -> Figure:
             values = [r["accuracy"] for r in mine if r["part"] == "fold" and r["weight"] == whole["weight"]]
             panel.plot(values, [line] * len(values), "o", color=TINTS[method], alpha=0.6)
             panel.plot(statistics.fmean(values), line, "|", color=ACCENT, markersize=14, markeredgewidth=2)
-        panel.set(title=dataset, xlabel="test accuracy, %", yticks=range(len(methods)))
+        ends = (len(methods) - 0.5, -0.5)  # the first on top
+        panel.set(title=dataset, xlabel="test accuracy, %", yticks=range(len(methods)), ylim=ends)
         panel.set_yticklabels([NAMES[method] for method in methods] if panel is axes[0] else [])
-        panel.invert_yaxis()
     axes[-1].plot([], [], "|", color=ACCENT, markersize=14, markeredgewidth=2, label="mean of the folds")
     beside(axes[-1])
     return figure

@@ -141,7 +141,7 @@ def show(rows: Rows) -> Figure:
             values = [np.array([row[metric] for row in own if row["depth"] == depth]) for depth in depths]
             middle, spread = zip(*((np.median(v), np.median(np.abs(v - np.median(v)))) for v in values), strict=True)
             panel.errorbar(depths, middle, spread, fmt="o-", ms=4, color=TINTS.get(method, INK), label=WORDS[method])
-        panel.set(xlabel="hidden layers of the classifier", ylabel="accuracy, %" if metric == "accuracy" else metric)
+        panel.set(xlabel="hidden layers of the classifier", ylabel=metric.replace("cy", "cy, %"), xticks=FULL.depths)
     axes[0].legend(frameon=False, fontsize=8)
     return figure
 
