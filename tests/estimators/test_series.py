@@ -115,6 +115,19 @@ def test_a_prediction_depends_on_no_other(classifier):
     np.testing.assert_array_equal(model.predict_proba(x), model.predict_proba(x))
 
 
+def test_long_series_take_no_more_memory(classifier, monkeypatch):
+    """They go through the networks a few at a time, which changes nothing."""
+    model, x, _ = classifier
+    whole = model.predict_proba(x), model.transform(x), model.warps(x)
+    monkeypatch.setattr("erlangen.estimators.series_base.VALUES", 3 * 8 * 128)
+    monkeypatch.setattr(model.averaged_, "largest", model._rows())
+    seen, forward = [], model.averaged_.model.forward
+    monkeypatch.setattr(model.averaged_.model, "forward", lambda views: seen.append(len(views)) or forward(views))
+    for found, expected in zip((model.predict_proba(x), model.transform(x), model.warps(x)), whole, strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert set(seen) == {2, 3}
+
+
 def test_predictions_are_averaged_over_warps(classifier):
     model, x, _ = classifier
     found = model.averaged_(model._scaled(torch.from_numpy(x[:3])))

@@ -19,22 +19,23 @@ from ..distributions import Conditional
 from ..transforms import Transform
 from ..utils.shapes import check_count
 
-__all__ = ["BINS", "CHUNK", "SeriesEstimator", "counted"]
+__all__ = ["BINS", "SeriesEstimator", "counted"]
 
-CHUNK = 1024  # series warped at a time, to bound memory
+VALUES = 2**25  # between two layers of a network, at a time: with float32 128 MiB
 BINS = 8  # of time, in which a localiser takes means
 
 
 class SeriesEstimator(TransformerMixin, BaseEstimator):
     """An estimator of series `(n, channels, time)` that has learned how to warp their time.
 
-    Subclasses have the parameters `missing`, `unequal` and `random_state`, and leave `transform_` (a `CPAB`),
+    Subclasses have the parameters `missing`, `unequal`, `random_state` and `width`, and leave `transform_` (a `CPAB`),
     `conditional_`, `offset_` and `scale_` behind when they are fitted.
     """
 
     missing: str
     unequal: str
     random_state: Any
+    width: int
     n_features_in_: int
     n_channels_in_: int
     length_in_: int
@@ -145,15 +146,20 @@ class SeriesEstimator(TransformerMixin, BaseEstimator):
         self.theta_ = self._theta(x).double().numpy()
         return self
 
+    def _rows(self) -> int:
+        """How many series go through a network at a time, to bound memory."""
+        return max(1, VALUES // (max(self.width, self.n_channels_in_) * self.length_in_))
+
     @torch.no_grad()
     def _theta(self, x: Tensor) -> Tensor:
         """The warp of each series, `(n, d)`."""
         home = self.transform_.bounds.device
-        return torch.cat([self.conditional_(part.to(home)).mode.cpu() for part in self._scaled(x).split(CHUNK)])
+        return torch.cat([self.conditional_(part.to(home)).mode.cpu() for part in self._scaled(x).split(self._rows())])
 
     @torch.no_grad()
     def _warp(self, x: Tensor, theta: Tensor) -> Tensor:
-        home, parts = self.transform_.bounds.device, zip(x.split(CHUNK), theta.split(CHUNK), strict=True)
+        home, rows = self.transform_.bounds.device, self._rows()
+        parts = zip(x.split(rows), theta.split(rows), strict=True)
         return torch.cat([self.transform_(part.to(home), v.to(home)).cpu() for part, v in parts])
 
     def _like(self, x: Tensor, X: Any) -> np.ndarray:

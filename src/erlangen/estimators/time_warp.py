@@ -19,7 +19,7 @@ from ..transforms import CPAB
 from ..utils.seeds import seeded
 from ..utils.shapes import check_positive
 from .config import check_device
-from .series_base import BINS, CHUNK, SeriesEstimator, counted
+from .series_base import BINS, SeriesEstimator, counted
 
 __all__ = ["TimeWarpClassifier"]
 
@@ -128,7 +128,8 @@ class TimeWarpClassifier(ClassifierMixin, SeriesEstimator):
         loader = TensorLoader(self._scaled(x), labels, batch_size=batch, seed=seed, drop_last=True)
         fit(PSTN(self.averaged_, self.weight, beta0=self.spread**2), loader, self._how(len(loader), seed))
         # What is predicted for a series then depends on no other.
-        self.averaged_.eval().points = "common"
+        self.averaged_.points, self.averaged_.largest = "common", self._rows()
+        self.averaged_.eval()
         return self._fitted(x)
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -140,7 +141,7 @@ class TimeWarpClassifier(ClassifierMixin, SeriesEstimator):
         check_is_fitted(self)
         x, home = self._scaled(self._read(X)), self.transform_.bounds.device
         with torch.no_grad():
-            return torch.cat([self._some(part.to(home)) for part in x.split(CHUNK)]).softmax(-1).numpy()
+            return torch.cat([self._some(part.to(home)) for part in x.split(self._rows())]).softmax(-1).numpy()
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of each series."""
@@ -159,9 +160,7 @@ class TimeWarpClassifier(ClassifierMixin, SeriesEstimator):
             transform.features, encoder.features, encoder=encoder, spread=FIRST * self.spread, truncation=TRUNCATION
         )
         net = SeriesCNN(self.n_channels_in_, classes, widths=widths, kernels=KERNELS)
-        return Averaged(
-            net, transform, conditional, samples=self.samples, eval_samples=self.eval_samples, largest=4 * CHUNK
-        )
+        return Averaged(net, transform, conditional, samples=self.samples, eval_samples=self.eval_samples)
 
     def _how(self, per_epoch: int, seed: int) -> Config:
         main, slow = (Optimiser("adam", lr, schedule=Cosine()) for lr in (self.lr, SLOWER * self.lr))
