@@ -81,6 +81,16 @@ def test_back_in_its_own_time(aligner, bumps):
         model.inverse_transform(unseen[:7], theta)
 
 
+def test_levels_and_sizes_of_their_own_do_not_matter_if_each_is_normalised(bumps):
+    x, chance = bumps[0][:64], np.random.default_rng(0)
+    other = x * chance.uniform(0.2, 5, (64, 1, 1)) + chance.normal(size=(64, 1, 1))
+    model = SeriesAligner(width=8, steps=20, device="cpu", normalise="each").fit(other)
+    np.testing.assert_allclose(model.warps(x), model.theta_, atol=1e-3)
+    assert model.variance_ < 0.7 * model.variance_before_
+    assert spread(model.transform(x)) < 0.7 * spread(x)  # of the same warps
+    np.testing.assert_allclose(model.transform(other) - model.transform(other - 1), 1, atol=1e-4)  # it stays as it is
+
+
 def test_channels_share_a_warp(bumps):
     x = bumps[0][:32]
     model = SeriesAligner(width=8, steps=20, device="cpu").fit(np.concatenate((x, 5 - 3 * x), 1))
@@ -253,6 +263,8 @@ def test_bad_parameters_are_refused_as_they_were_given(bad):
     ((name, value),) = bad.items()
     with pytest.raises(ValueError, match=f"{name}: received .*{value}.*; accepted"):
         TimeWarpClassifier(**{**QUICK, **bad}).fit(np.ones((4, 9)), [0, 1, 0, 1])
+    with pytest.raises(ValueError, match="normalise: received 'none'; accepted are 'all' and 'each'"):
+        SeriesAligner(normalise="none").fit(np.ones((4, 9)))
 
 
 def test_numbers_of_numpy_are_numbers():

@@ -13,7 +13,7 @@ from ..train import Config, Cosine, Optimiser, TensorLoader, fit
 from ..transforms import CPAB
 from ..utils.seeds import seeded
 from .config import check_device
-from .series_base import BINS, SeriesEstimator, counted
+from .series_base import BINS, SeriesEstimator, counted, moments
 
 __all__ = ["SeriesAligner"]
 
@@ -32,6 +32,9 @@ class SeriesAligner(SeriesEstimator):
         steps: how many steps it is trained.
         batch_size: series to a step; all, if they are fewer.
         lr: the learning rate, which falls to zero along a cosine.
+        normalise: what is compared: "all", series less the mean of all, over the deviation of all; or "each", every one
+            less its own mean, over its own deviation, where levels or sizes differ by themselves. What is aligned stays
+            as it is either way.
         missing: what to do about missing values, NaN: "raise", or "interpolate" between neighbours in time.
         unequal: what to do about different lengths: "raise", "resample" to the longest or "pad" by the last value.
         random_state: of the weights and the order.
@@ -41,7 +44,7 @@ class SeriesAligner(SeriesEstimator):
         theta_: the warps of the series that it was fitted on, `(n, cells - 1)`.
         mean_: the mean of the aligned series, of each class where there are some: `(classes, channels, time)`.
         classes_: the classes, if there are any.
-        variance_before_: the variance about the mean of the series as they were.
+        variance_before_: the variance about the mean of the series as they were; if each is normalised, of these.
         variance_: the same of the aligned series. A warp interpolates between moments, which alone takes a third of the
             variance of white noise away.
         n_channels_in_: the number of channels.
@@ -68,6 +71,7 @@ class SeriesAligner(SeriesEstimator):
         steps: int = 200,
         batch_size: int = 128,
         lr: float = 3e-3,
+        normalise: str = "all",
         missing: str = "raise",
         unequal: str = "raise",
         random_state: Any = 0,
@@ -79,6 +83,7 @@ class SeriesAligner(SeriesEstimator):
         self.steps = steps
         self.batch_size = batch_size
         self.lr = lr
+        self.normalise = normalise
         self.missing = missing
         self.unequal = unequal
         self.random_state = random_state
@@ -92,6 +97,8 @@ class SeriesAligner(SeriesEstimator):
             y: the class of each, where series of different classes are not to be made alike; they may be of any kind.
         """
         counted(self, ("width", "steps", "batch_size"))
+        if self.normalise not in ("all", "each"):
+            raise ValueError(f"normalise: received {self.normalise!r}; accepted are 'all' and 'each'")
         x = self._read(X, reset=True)
         self.classes_ = None
         labels = torch.zeros(len(x), dtype=torch.long) if y is None else self._labels(x, y)
@@ -108,8 +115,20 @@ class SeriesAligner(SeriesEstimator):
         places: Any = {"seed": seed, "accelerator": check_device(self.device), "progress": False}
         fit(objective, loader, Config(steps=self.steps, optimiser=how, **places))
         self._fitted(x)
-        aligned = self._warp(x, torch.as_tensor(self.theta_, dtype=x.dtype))
-        self.variance_before_, self.variance_ = (float(variance_about_mean(s, labels)) for s in (x, aligned))
+        return self._measured(x, labels)
+
+    def _measured(self, x: torch.Tensor, labels: torch.Tensor) -> Self:
+        """Notes the means of what is aligned, and the variance about them before and after."""
+        theta = torch.as_tensor(self.theta_, dtype=x.dtype)
+        aligned, compared = self._warp(x, theta), x if self.normalise == "all" else self._scaled(x)
+        both = compared, aligned if compared is x else self._warp(compared, theta)
+        self.variance_before_, self.variance_ = (float(variance_about_mean(s, labels)) for s in both)
         groups = [aligned[labels == label].mean(0) for label in labels.unique()]
         self.mean_ = torch.stack(groups).double().numpy()
         return self
+
+    def _scaled(self, x: torch.Tensor) -> torch.Tensor:
+        if self.normalise == "all":
+            return super()._scaled(x)
+        offset, scale = moments(x, (2,))
+        return (x - offset) / scale

@@ -19,7 +19,7 @@ from ..distributions import Conditional
 from ..transforms import Transform
 from ..utils.shapes import check_count
 
-__all__ = ["BINS", "SeriesEstimator", "counted"]
+__all__ = ["BINS", "SeriesEstimator", "counted", "moments"]
 
 VALUES = 2**25  # between two layers of a network, at a time: with float32 128 MiB
 BINS = 8  # of time, in which a localiser takes means
@@ -129,10 +129,8 @@ class SeriesEstimator(TransformerMixin, BaseEstimator):
         return torch.from_numpy(index.astype(np.int64))
 
     def _standardise(self, x: Tensor) -> None:
-        """Notes mean and deviation of each channel; that of a constant one is taken to be 1."""
-        self.offset_ = x.mean((0, 2), keepdim=True)
-        deviation = x.std((0, 2), keepdim=True, correction=0)
-        self.scale_ = torch.where(deviation > 1e-7 * (1 + self.offset_.abs()), deviation, 1.0)
+        """Notes mean and deviation of each channel."""
+        self.offset_, self.scale_ = moments(x, (0, 2))
 
     def _scaled(self, x: Tensor) -> Tensor:
         return (x - self.offset_) / self.scale_
@@ -178,6 +176,12 @@ class SeriesEstimator(TransformerMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "theta_")
+
+
+def moments(x: Tensor, over: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation over some dimensions, which are kept; that of a constant is taken to be 1."""
+    mean, deviation = x.mean(over, keepdim=True), x.std(over, keepdim=True, correction=0)
+    return mean, torch.where(deviation > 1e-7 * (1 + mean.abs()), deviation, 1.0)
 
 
 def _depth(X: Any) -> int | None:
