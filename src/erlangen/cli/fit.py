@@ -103,7 +103,7 @@ class Fit:
     device: str = "auto"
     """auto, cpu, cuda or mps."""
 
-    precision: Literal["32-true", "bf16-mixed", "64-true"] = "32-true"
+    precision: Literal["32-true", "tf32-mixed", "bf16-mixed", "64-true"] = "32-true"
     """Of the arithmetic."""
 
     compile: Switch = False

@@ -64,7 +64,7 @@ class RunConfig:
     eval_samples: int = 20
     seed: int = 0
     device: str = "auto"
-    precision: Literal["32-true", "bf16-mixed", "64-true"] = "32-true"
+    precision: Literal["32-true", "tf32-mixed", "bf16-mixed", "64-true"] = "32-true"
     compile: bool = False
     log_every: int = 50
     checkpoint_seconds: float = 60.0

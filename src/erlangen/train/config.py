@@ -17,7 +17,7 @@ from .schedule import Constant, Schedule
 
 __all__ = ["Config", "Optimiser", "Precision"]
 
-Precision = Literal["32-true", "bf16-mixed", "64-true"]
+Precision = Literal["32-true", "tf32-mixed", "bf16-mixed", "64-true"]
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,8 @@ class Config:
         groups: optimisers by the names in `Objective.parameter_groups`.
         seed: of the noise. The noise of a step is a function of the seed and the step.
         precision: "32-true" leaves parameters as they are, "bf16-mixed" computes in bfloat16 where that is safe,
-            "64-true" converts everything to float64.
+            "64-true" converts everything to float64. "tf32-mixed" is "32-true" but for matrix products on GPUs, whose
+            factors have ten bits then and which take an eighth of the time; geometry has no matrix products.
         compile: whether the objective's forward is compiled.
         graph: whether steps on CUDA are recorded as graphs and replayed: the launches of a small model take longer than
             its arithmetic. Nothing in a step may wait for the device.

@@ -222,7 +222,8 @@ def _train(objective: TwoStages, config: Training, device: str) -> dict[str, Ten
         "density": Optimiser("adamw", config.lr[1], weight_decay=1e-4, clip=2.0, schedule=_warm(second, 0.03)),
     }
     kind = torch.device(device).type
-    places: Any = {"accelerator": kind, "graph": config.graph and kind == "cuda", "seed": config.seed}
+    fast: Any = {"graph": config.graph, "precision": "tf32-mixed"} if kind == "cuda" else {}
+    places: Any = {"accelerator": kind, "seed": config.seed, **fast}
     how = Config(steps=first + second, groups=groups, log_every=100, **places)
     loader = TensorLoader(data_set(config, "train").x, batch_size=config.batch, seed=config.seed, drop_last=True)
     start = time.monotonic()
