@@ -103,6 +103,16 @@ def test_the_package_keeps_its_layers():
     assert violations(SOURCE) == []
 
 
+def test_a_kept_model_is_named_after_all_code_that_trains():
+    """What the packages of training import decides as well how a model comes out."""
+    from erlangen.papers.cache import TRAINS
+
+    files = [path for name in TRAINS for path in (SOURCE / name).rglob("*.py")]
+    packages = {path: ".".join(["erlangen", *path.relative_to(SOURCE).parent.parts]) for path in files}
+    names = {name for path in files for _, name in imported(ast.parse(path.read_text()), packages[path])}
+    assert {name.split(".")[1] for name in names if name.startswith("erlangen.")} & LAYERS.keys() <= set(TRAINS)
+
+
 GOOD = {
     "__init__.py": "import importlib\n__version__ = '0'",
     "utils/__init__.py": "from . import io",
