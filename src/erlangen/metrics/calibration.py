@@ -136,9 +136,10 @@ def ekld(log_probs: Tensor, moved_log_probs: Tensor, y: Tensor) -> Divergence:
 
 
 def kl(log_p: Tensor, log_q: Tensor) -> Tensor:
-    r"""$\mathrm{KL}[p \,\|\, q] = \sum p \log \frac pq = \sum p \, (e^d - 1 - d)$, $d = \log \frac qp$, over the last dimension.
+    r"""$\mathrm{KL}[p \,\|\, q] = \sum p \log \frac pq$ over the last dimension.
 
-    No term of the second sum is negative, so that those of distributions that are nearly alike do not cancel.
+    It is $\sum p \, (e^d - 1 - d)$ with $d = \log \frac qp$, of which no term is negative: those of distributions that
+    are nearly alike do not cancel.
 
     Shape:
         log_p, log_q: normalised log-probabilities, `(..., K)`; result: `(...)`.
