@@ -154,7 +154,7 @@ def test_transforms_are_parsed(words, ranges):
         (["--net", "lenet"], ["--size", "28 or 32"]),
         (["--validation", "2"], ["--validation"]),
         (["--device", "tpu"], ["--device", "does not have"]),
-        (["--epochs", "1"], ["steps, epochs"]),
+        (["--epochs", "1"], ["--steps, --epochs: received 2 and 1"]),
         (["--resume"], ["--resume", "--output RUN"]),
         (["--size", "4"], ["DATA", "4×4"]),
     ],

@@ -17,7 +17,7 @@ from .audit import Audit
 from .check import Alarm, Check
 from .fit import Fit, Switch
 from .progress import progress
-from .refusal import Refusal
+from .refusal import Refusal, in_words
 from .reproduce import Reproduce
 from .symmetries import Symmetries
 
@@ -45,7 +45,8 @@ class Demo:
         except KeyboardInterrupt:
             raise Refusal("stopped; `erlangen demo` goes on from here.") from None
         except (ValueError, FileExistsError) as error:
-            raise Refusal(f"{error}. Remove --output {self.output}, or give another folder.") from error
+            remedy = f"Remove --output {self.output}, or give another folder."
+            raise Refusal(f"{in_words(str(error), self)} {remedy}") from error
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from .refusal import Refusal
+from .refusal import refusing
 
 if TYPE_CHECKING:
     from ..audit.gate import Drop
@@ -47,11 +47,9 @@ class Check:
         """Compares, and says what was found."""
         from ..audit import compare, read_audit
 
-        try:
-            new, old = read_audit(self.audit), read_audit(self.baseline)
+        with refusing(self):
+            new, old = (read_audit(getattr(self, name), name=name) for name in ("audit", "baseline"))
             verdict = compare(new, old, metrics=self.metrics, rate=self.rate, margin=self.margin)
-        except ValueError as error:
-            raise Refusal(f"{error}.") from error
         tests, alarms = len(verdict.tests), verdict.alarms
         names = [record["model"].get("name", "?") for record in (new, old)]
         who = f"{names[0]} against {names[1]}"

@@ -59,7 +59,7 @@ class Symmetries:
 
     def run(self) -> list[Path]:
         """Learns, measures and writes both files."""
-        with refusing("a smaller --batch-size or --size"):
+        with refusing(self, "a smaller --batch-size or --size"):
             return self._run()
 
     def _run(self) -> list[Path]:
@@ -83,9 +83,10 @@ class Symmetries:
         from ..estimators.sources import LARGEST
 
         path = Path(self.data).expanduser()
-        options: Any = {"size": self.size or LARGEST, "unreadable": self.unreadable}
+        size = {} if self.size is None else {"size": self.size}
+        options: Any = {"size": LARGEST, "unreadable": self.unreadable, **size}
         if self.data in named_sets() or not path.is_dir():
-            data = load(self.data)
+            data = load(self.data, **size)
         elif any(entry.is_dir() and not entry.name.startswith(".") for entry in path.iterdir()):
             data = load(path, **options)
         else:

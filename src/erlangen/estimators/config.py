@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+import torch
+
 from ..nets import NETS
 from ..utils.shapes import check_count, check_positive
 from .coordinates import Wanted, resolve_ranges
 
-__all__ = ["RunConfig"]
+__all__ = ["RunConfig", "check_device"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,3 +98,15 @@ class RunConfig:
         if unknown := sorted(set(stored) - known):
             raise ValueError(f"config: received the settings {unknown}, which this version does not know")
         return cls(**{**stored, "transform": resolve_ranges(stored["transform"])})
+
+
+def check_device(device: str) -> None:
+    """Raises a `ValueError` for a device that this machine does not have."""
+    there = {
+        **dict.fromkeys(("auto", "cpu"), True),
+        **dict.fromkeys(("cuda", "gpu"), torch.cuda.is_available()),
+        "mps": torch.backends.mps.is_available(),
+    }
+    if not there.get(device, False):
+        accepted = ", ".join(name for name, has in there.items() if has)
+        raise ValueError(f"device: received {device!r}, which this machine does not have; accepted are {accepted}")

@@ -24,6 +24,7 @@ from ..transforms.warp import as_signal
 from ..utils.io import provenance, write_bytes, write_json
 from ..utils.seeds import generator, seeded
 from ..utils.shapes import check_count, check_tensor
+from .config import check_device
 from .coordinates import AFFINE, COLOUR, Wanted, resolve_ranges
 from .reporting import half_ranges
 
@@ -134,6 +135,7 @@ class SymmetryFinder:
             y: ignored, as scikit-learn has it.
         """
         x = _images(X)
+        check_device(self.device)
         ranges = self.looked_for()
         first, second = (check_count("steps", n) for n in self.steps)
         with seeded(self.seed):
@@ -312,8 +314,8 @@ def _images(X: DataSet | Tensor | np.ndarray) -> Tensor:
 
 def _whole(ranges: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
     """The ranges that are looked for, angles and hues on the whole circle."""
-    if "crop" in ranges:
-        raise ValueError("transform: received 'crop', which loses what is outside; accepted are coordinates of groups")
+    if other := {"crop", "warp"} & set(ranges):
+        raise ValueError(f"transform: received {other.pop()!r}; accepted are coordinates of groups of images")
     whole = {"angle": math.pi, "hue": 0.5}
     return {name: (-whole[name], whole[name]) if name in whole else ends for name, ends in ranges.items()}
 
