@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from .refusal import refusing
+from .refusal import Refusal, refusing
 
 if TYPE_CHECKING:
     from ..audit.gate import Drop
 
-__all__ = ["Alarm", "Check"]
+__all__ = ["Check"]
 
 
-class Alarm(Exception):
-    """A model is less invariant than its baseline: exit code 1."""
+class Alarm(Refusal):
+    """A model is less invariant than its baseline."""
+
+    code = 1
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 
 import tyro
 
-__all__ = ["Refusal", "in_words", "refusing"]
+__all__ = ["Refusal", "Stopped", "in_words", "refusing"]
 
 TOLD = ("Collapsed", "Diverged")  # of training, which says what to try; by name, for torch is slow to import
 
@@ -38,10 +38,18 @@ NAME = re.compile(r"(\w+)(?:\['(.+)'\])?")  # an argument, or an item of it
 class Refusal(Exception):
     """What the user can put right, in a sentence."""
 
+    code = 2  # with which the command exits
+
+
+class Stopped(Refusal):
+    """The user has interrupted: what is left, and what to do."""
+
+    code = 130  # as shells have it: 128, and the number of the signal
+
 
 @contextmanager
 def refusing(command: Any, smaller: str = "", *, stopped: Callable[[], str] = lambda: UNWRITTEN) -> Iterator[None]:
-    """Turns what a user can mend, or has asked for, into a `Refusal`.
+    """Turns what a user can mend into a `Refusal`, and an interrupt into a `Stopped`.
 
     Args:
         command: whose options errors are about, a dataclass.
@@ -61,7 +69,7 @@ def refusing(command: Any, smaller: str = "", *, stopped: Callable[[], str] = la
             raise
         raise Refusal(f"out of memory; try {smaller}.") from error
     except KeyboardInterrupt:
-        raise Refusal(stopped()) from None
+        raise Stopped(stopped()) from None
 
 
 def in_words(message: str, command: Any) -> str:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Reproduce"]
 
+KEPT = "stopped; models that were finished are kept: the same command trains only those that are missing."
+
 
 @dataclass(frozen=True)
 class Reproduce:
@@ -78,7 +80,7 @@ class Reproduce:
         """Does what was asked, and returns what to say."""
         if not (self.experiments or self.report or self.show_list):
             raise Refusal("give an experiment, --report or --list.")
-        with refusing(self, "fewer --jobs"):
+        with refusing(self, "fewer --jobs", stopped=lambda: KEPT):
             return [*self._list(), *self._compute(), *self._report()]
 
     def _list(self) -> list[str]:

@@ -95,6 +95,7 @@ class SymmetryFinder:
         seed: of weights, order and noise.
         device: "auto", "cpu", "cuda" or "mps".
         folder: where the log and checkpoints go; nothing is kept if None.
+        resume: whether to go on from the last checkpoint in the folder, if there is one.
         progress: whether a bar is shown; if None, on a terminal.
 
     After `fit`: `model_`, the `SymmetryModel`; `history_`; `prototypes_` of all images, `(N, C, H, W)`.
@@ -121,11 +122,13 @@ class SymmetryFinder:
         seed: int = 0,
         device: str = "auto",
         folder: str | Path | None = None,
+        resume: bool = False,
         progress: bool | None = None,
     ) -> None:
         self.transform, self.steps, self.batch_size, self.samples = transform, steps, batch_size, samples
         self.copies, self.anchored, self.inference, self.generative = copies, anchored, inference, generative
-        self.lr, self.seed, self.device, self.folder, self.progress = lr, seed, device, folder, progress
+        self.lr, self.seed, self.device = lr, seed, device
+        self.folder, self.resume, self.progress = folder, resume, progress
 
     def fit(self, X: DataSet | Tensor | np.ndarray, y: object = None) -> Self:
         """Learns prototypes and their transformations from images; labels are not looked at.
@@ -236,8 +239,8 @@ class SymmetryFinder:
 
         groups = {"inference": optimiser(self.lr[0], first, 3.0), "density": optimiser(self.lr[1], second, 2.0)}
         folder = None if self.folder is None else Path(self.folder)
-        places: Any = {"accelerator": self.device, "folder": folder, "progress": self.progress, "seed": self.seed}
-        return Config(steps=first + second, groups=groups, **places)
+        places: Any = {"accelerator": self.device, "folder": folder, "resume": self.resume, "progress": self.progress}
+        return Config(steps=first + second, groups=groups, seed=self.seed, **places)
 
     @torch.no_grad()
     def _each(self, X: Any, work: Callable[[Tensor], Tensor], dim: int = 0) -> Tensor:
