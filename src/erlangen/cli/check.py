@@ -26,8 +26,10 @@ class Alarm(Refusal):
 class Check:
     """Fail when a model is less invariant than a baseline, by more than noise.
 
-    Both audits must be of the same images. The test is paired, input by input, and its seeds are fixed. Exit codes: 0,
-    no drop; 1, a drop; 2, the audits cannot be compared.
+    Both audits must be of the same images; where these were preprocessed otherwise, a sentence says so. The test is
+    paired, input by input, and its seeds are fixed.
+
+    Exit codes: 0, no drop; 1, a drop; 2, the audits cannot be compared.
     """
 
     audit: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="AUDIT")]
@@ -58,8 +60,12 @@ class Check:
         if alarms:
             head = f"less invariant than the baseline in {len(alarms)} of {tests} comparisons"
             rate = f"(at most {100 * self.rate:g}% of unchanged models fail)"
-            raise Alarm("\n".join([f"{who}: {head} {rate}:", *map(_line, alarms)]))
-        return [f"{who}: no drop in {tests} comparisons; the most conspicuous:", _line(verdict.tests[0])]
+            raise Alarm("\n".join([f"{who}: {head} {rate}:", *map(_line, alarms), *verdict.notes]))
+        return [
+            f"{who}: no drop in {tests} comparisons; the most conspicuous:",
+            _line(verdict.tests[0]),
+            *verdict.notes,
+        ]
 
 
 def _line(drop: Drop) -> str:
