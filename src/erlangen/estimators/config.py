@@ -10,6 +10,7 @@ from typing import Any, Literal
 import torch
 
 from ..nets import NETS
+from ..utils.seeds import check_seed
 from ..utils.shapes import check_count, check_positive
 from .coordinates import Wanted, resolve_ranges
 
@@ -86,8 +87,7 @@ class RunConfig:
             raise ValueError(f"alpha: received {self.alpha!r}; accepted is a finite weight >= 0")
         if self.entropy is not None and not math.isfinite(self.entropy):
             raise ValueError(f"entropy: received {self.entropy!r}; accepted is a finite entropy in nats")
-        if not isinstance(self.seed, int) or not 0 <= self.seed < 2**32:
-            raise ValueError(f"seed: received {self.seed!r}; accepted is an integer from 0 to 2**32 - 1")
+        check_seed(self.seed)
         if not 0 <= self.validation < 1:
             raise ValueError(f"validation: received {self.validation!r}; accepted is a share, 0 <= validation < 1")
 
