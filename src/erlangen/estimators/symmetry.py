@@ -16,6 +16,7 @@ from ..data import DataSet
 from ..metrics import occupied_arcs
 from ..models import SymmetryModel
 from ..objectives import Blur, PrototypeInference, TransformLikelihood, TwoStages
+from ..report.canvas import pixels
 from ..report.run_figures import Coordinate
 from ..report.symmetries import SymmetryFindings, symmetries_page
 from ..train import Config, Optimiser, TensorLoader, WarmupCosine, fit_symmetry
@@ -194,6 +195,7 @@ class SymmetryFinder:
         v = recentred(v, group.names)
         found = half_ranges(v, group.bounds.cpu(), group.periodic).double().numpy()
         few = torch.linspace(0, len(x) - 1, min(shown, len(x))).long()
+        variations = self.resample(x[few], 3, seed=self.seed).transpose(0, 1)
         looked = np.array([(b - a) / 2 for a, b in self._looked()])
         findings = SymmetryFindings(
             title="Symmetries",
@@ -201,9 +203,9 @@ class SymmetryFinder:
             words=_words(group.names, found, looked, self._arcs(v)),
             coordinates=self._coordinates(),
             half_ranges=found,
-            inputs=_bytes(as_signal(x[few], "bilinear")),
-            prototypes=_bytes(self.predict(x[few])),
-            resampled=[_bytes(views) for views in self.resample(x[few], 3, seed=self.seed).transpose(0, 1)],
+            inputs=[pixels(image) for image in as_signal(x[few], "bilinear")],
+            prototypes=[pixels(image) for image in self.predict(x[few])],
+            resampled=[[pixels(view) for view in views] for views in variations],
             v=[v[:, k].double().numpy() for k in few.tolist()],
             facts=self._facts(),
             code="finder.resample(x, 10)  # natural variations of images (B, C, H, W)",
@@ -354,9 +356,3 @@ def _words(names: Sequence[str], found: np.ndarray, looked: np.ndarray, arcs: Ma
             span = f"±{low * scale:.3g}{unit} to ±{high * scale:.3g}{unit} from image to image"
             words.append(f"{name}: {arcs.get(name, '')}±{middle * scale:.3g}{unit} ({span}).")
     return words
-
-
-def _bytes(images: Tensor) -> list[np.ndarray]:
-    """Images in [0, 1] as `(H, W, 3)` bytes."""
-    level = (images.clamp(0, 1) * 255).round().to(torch.uint8).expand(-1, 3, -1, -1)
-    return list(level.movedim(1, -1).cpu().numpy())
