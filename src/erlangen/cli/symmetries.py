@@ -104,7 +104,7 @@ class Symmetries:
         from ..estimators.sources import LARGEST
 
         path = Path(self.data).expanduser()
-        size = {} if self.size is None else {"size": self.size}
+        size: dict[str, Any] = {} if self.size is None else {"size": self.size}
         options: Any = {"size": LARGEST, "unreadable": self.unreadable, **size}
         if self.data in named_sets() or not path.is_dir():
             data = load(self.data, **size)
