@@ -95,6 +95,15 @@ def test_a_folder_that_is_not_writable_is_refused(tmp_path, capsys):
     assert "permission denied" in capsys.readouterr().err
 
 
+def test_an_interrupt_is_one_sentence(tmp_path, capsys, monkeypatch):
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.modules[drawing.__module__], "gallery", interrupted)
+    assert cli.main(["gallery", "--output", str(tmp_path)]) == 130
+    assert capsys.readouterr().err == "erlangen: stopped; nothing was written.\n"
+
+
 def test_a_full_disk_is_one_sentence(tmp_path, capsys, monkeypatch):
     def full(folder, progress):
         raise OSError(28, "No space left on device", str(folder))

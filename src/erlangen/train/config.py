@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
+from ..utils.seeds import check_seed
 from ..utils.shapes import check_count, check_positive, describe
 from .alarm import Alarm
 from .schedule import Constant, Schedule
@@ -143,8 +144,7 @@ class Config:
                 check_count(name, getattr(self, name))
         check_positive("checkpoint_seconds", self.checkpoint_seconds)
         _check_choice("precision", self.precision, get_args(Precision))
-        if not isinstance(self.seed, int) or not 0 <= self.seed < 2**32:
-            raise ValueError(f"seed: received {self.seed!r}; accepted is an integer from 0 to 2**32 - 1")
+        check_seed(self.seed)
         for name, value in {"optimiser": self.optimiser, **self.groups}.items():
             if not isinstance(value, Optimiser):
                 raise ValueError(f"groups[{name!r}]: received {describe(value)}; accepted is an Optimiser")
