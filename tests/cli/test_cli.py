@@ -29,6 +29,14 @@ def test_help_names_the_commands(arguments):
         assert word in result.stdout
 
 
+def test_nobody_reads_the_help_to_its_end():
+    command = [sys.executable, "-m", "erlangen", "fit", "--help"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        said = process.stderr.read()
+    assert (process.returncode, said) == (141, b"")
+
+
 def test_help_loads_nothing_heavy():
     code = "import sys; from erlangen import cli; print({'torch', 'numpy', 'matplotlib'} & sys.modules.keys())"
     environment = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(erlangen.__file__))}

@@ -116,8 +116,20 @@ DESCRIPTION = """Learn from data which transformations leave an input's meaning 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit code.
 
-    It is 0, 2 for what the user can put right, 1 where a check fails, and 130 after an interrupt.
+    It is 0, 2 for what the user can put right, 1 where a check fails, 130 after an interrupt, and 141 where nobody
+    reads on, as after `| head`.
     """
+    try:
+        try:
+            return _main(arguments)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more at its end
+        return 141
+
+
+def _main(arguments: Sequence[str] | None) -> int:
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if arguments in (["--version"], ["-V"]):
         print(f"erlangen {__version__}")
