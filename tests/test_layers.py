@@ -103,6 +103,26 @@ def test_the_package_keeps_its_layers():
     assert violations(SOURCE) == []
 
 
+def test_a_kept_model_is_named_after_all_code_that_trains():
+    """What the packages of training import decides as well how a model comes out."""
+    from erlangen.papers.cache import TRAINS
+
+    files = [path for name in TRAINS for path in (SOURCE / name).rglob("*.py")]
+    packages = {path: ".".join(["erlangen", *path.relative_to(SOURCE).parent.parts]) for path in files}
+    names = {name for path in files for _, name in imported(ast.parse(path.read_text()), packages[path])}
+    assert {name.split(".")[1] for name in names if name.startswith("erlangen.")} & LAYERS.keys() <= set(TRAINS)
+
+
+def test_no_paper_imports_another():
+    """What several need is shared code, which lies below them."""
+    papers = SOURCE / "papers"
+    names = {path.name for path in papers.iterdir() if (path / "__init__.py").is_file()}
+    for path in papers.glob("*/*.py"):
+        others = tuple(f"erlangen.papers.{name}." for name in names - {path.parent.name})
+        package = f"erlangen.papers.{path.parent.name}"
+        assert not [name for _, name in imported(ast.parse(path.read_text()), package) if name.startswith(others)], path
+
+
 GOOD = {
     "__init__.py": "import importlib\n__version__ = '0'",
     "utils/__init__.py": "from . import io",

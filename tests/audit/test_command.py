@@ -64,7 +64,13 @@ def test_from_a_model_to_a_gate(place, capsys):
     error = capsys.readouterr().err
     assert error.startswith("erlangen: theirs:worse against theirs:make: less invariant than the baseline in ")
     assert re.search(r"  rotation 15°, consistency: 1 to 0\.\d+ \(change -", error)
+    assert "preprocessed" not in error
     assert cli.main(["check", "new", "--baseline", "old", "--margin", "1"]) == 0
+    record = json.loads((place / "old" / "audit.json").read_text())
+    record["model"]["preprocess"]["range"] = 255.0
+    (place / "bytes.json").write_text(json.dumps(record))
+    assert cli.main(["check", "bytes.json", "--baseline", "old"]) == 0
+    assert "preprocessed otherwise" in capsys.readouterr().out
     assert cli.main(["check", "new", "--baseline", "old", "--metrics", "li", "--rate", "0.01"]) == 1
 
 
@@ -74,10 +80,10 @@ def test_from_a_model_to_a_gate(place, capsys):
         (["nowhere.pt2", "data.npz"], "'nowhere.pt2', which does not exist"),
         (["theirs:broken", "data.npz"], "accepted are floating-point logits"),
         (["theirs:make", "nowhere.npz"], "nowhere.npz"),
-        (["theirs:make", "data.npz", "--transforms", "spin"], "received 'spin'"),
+        (["theirs:make", "data.npz", "--transforms", "spin"], "--transforms: received 'spin'"),
         (["theirs:make", "data.npz", "--transforms", "rotation:x"], "received 'rotation:x'"),
-        (["theirs:make", "data.npz", "--std", "0"], "std: received"),
-        (["theirs:make", "data.npz", "--images", "0"], "images: received"),
+        (["theirs:make", "data.npz", "--std", "0"], "--std: received"),
+        (["theirs:make", "data.npz", "--images", "0"], "--images: received"),
     ],
 )
 def test_what_the_user_can_put_right_is_a_sentence(place, capsys, arguments, words):
@@ -91,7 +97,7 @@ def test_what_the_user_can_put_right_is_a_sentence(place, capsys, arguments, wor
 def test_audits_that_cannot_be_compared_are_a_sentence(place, capsys):
     assert cli.main(["check", "audit.json", "--baseline", "old.json"]) == 2
     assert capsys.readouterr().err == (
-        "erlangen: audit: received 'audit.json', which holds no audit; accepted is an audit.json.\n"
+        "erlangen: AUDIT: received 'audit.json', which holds no audit; accepted is an audit.json.\n"
     )
 
 

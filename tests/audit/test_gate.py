@@ -159,3 +159,18 @@ def test_a_value_that_only_one_of_both_has_is_no_pass(value):
     del other["steps"][0]["values"]["accuracy"]
     with pytest.raises(ValueError, match="accuracy of rotation 15° for other inputs than the baseline"):
         compare(other, one)
+
+
+def test_other_preprocessing_is_said():
+    """Not what an older file does not know, nor the same numbers for each channel; it is no alarm by itself."""
+    new = record(Halves())
+    old = copy.deepcopy(new)
+    new["model"]["preprocess"] |= {"mean": [0.0, 0.0, 0.0], "size": [8, 8]}
+    old["model"]["preprocess"]["size"] = 8
+    assert compare(new, old).notes == []
+    old["model"]["preprocess"].pop("channels_last")
+    new["model"]["preprocess"] |= {"range": 255.0, "channels_last": True, "size": None}
+    (note,) = compare(new, old).notes
+    assert note.endswith("than for the baseline: size None in place of 8, range 255.0 in place of 1.0.")
+    old["model"].pop("preprocess")
+    assert compare(new, old).notes == []

@@ -29,6 +29,14 @@ def test_help_names_the_commands(arguments):
         assert word in result.stdout
 
 
+def test_nobody_reads_the_help_to_its_end():
+    command = [sys.executable, "-m", "erlangen", "fit", "--help"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        said = process.stderr.read()
+    assert (process.returncode, said) == (141, b"")
+
+
 def test_help_loads_nothing_heavy():
     code = "import sys; from erlangen import cli; print({'torch', 'numpy', 'matplotlib'} & sys.modules.keys())"
     environment = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(erlangen.__file__))}
@@ -93,6 +101,15 @@ def test_a_folder_that_is_not_writable_is_refused(tmp_path, capsys):
     tmp_path.chmod(0o500)
     assert cli.main(["demo", "--output", str(tmp_path)]) == 2
     assert "permission denied" in capsys.readouterr().err
+
+
+def test_an_interrupt_is_one_sentence(tmp_path, capsys, monkeypatch):
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.modules[drawing.__module__], "gallery", interrupted)
+    assert cli.main(["gallery", "--output", str(tmp_path)]) == 130
+    assert capsys.readouterr().err == "erlangen: stopped; nothing was written.\n"
 
 
 def test_a_full_disk_is_one_sentence(tmp_path, capsys, monkeypatch):

@@ -174,7 +174,7 @@ def test_transforms_are_parsed(words, ranges):
         (["--net", "lenet"], ["--size", "28 or 32"]),
         (["--validation", "2"], ["--validation"]),
         (["--device", "tpu"], ["--device", "does not have"]),
-        (["--epochs", "1"], ["steps, epochs"]),
+        (["--epochs", "1"], ["--steps, --epochs: received 2 and 1"]),
         (["--resume"], ["--resume", "--output RUN"]),
         (["--size", "4"], ["DATA", "4×4"]),
     ],
@@ -345,7 +345,7 @@ def test_an_interrupt_says_how_to_go_on(shapes, capsys, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("erlangen.estimators.training.fit", interrupted)
-    assert fit(shapes, "--method", "none", "--output", "run") == 2
+    assert fit(shapes, "--method", "none", "--output", "run") == 130
     refused(capsys, "stopped", "--resume --output run")
 
 
@@ -354,7 +354,7 @@ def test_an_interrupt_before_the_first_step_says_so(shapes, tmp_path, capsys, mo
         raise KeyboardInterrupt
 
     monkeypatch.setattr("erlangen.estimators.prepare", interrupted)
-    assert fit(shapes, "--output", "run") == 2
+    assert fit(shapes, "--output", "run") == 130
     refused(capsys, "stopped before anything was written")
     assert list(tmp_path.iterdir()) == []
 

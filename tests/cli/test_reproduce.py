@@ -56,6 +56,16 @@ def test_seeds_in_processes_of_their_own_are_those_of_one(place):
     assert found[1, 1] == pytest.approx(found[2, 1])
 
 
+def test_an_interrupt_is_a_sentence(place, capsys, monkeypatch):
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("erlangen.papers.run._one", interrupted)
+    code, out, err = run(capsys, "ltt/figure2", "--smoke")
+    assert (code, out) == (130, "")
+    assert err.startswith("erlangen: stopped; models that were finished are kept")
+
+
 def test_seeds_begin_with_the_first_and_others_stay(place, capsys):
     for options in ([], ["--first", "2", "--seeds", "2"]):
         code, _, _ = run(capsys, "sgm/figure12", "--smoke", *options)
@@ -115,8 +125,8 @@ def test_the_report_says_what_was_not_run(place, capsys):
         ([], "give an experiment, --report or --list."),
         (["ltt/figur2"], "did you mean ltt/figure2?"),
         (["nobody"], "accepted is one of genuine/figure2"),
-        (["ltt/figure2", "--device", "abacus"], "accepted is one of auto, cpu, cuda"),
-        (["ltt/figure2", "--seeds", "0"], "accepted is an integer > 0"),
+        (["ltt/figure2", "--device", "abacus"], "--device: received 'abacus'; accepted is one of auto, cpu, cuda"),
+        (["ltt/figure2", "--seeds", "0"], "--seeds: received 0; accepted is an integer > 0"),
         (["ltt/figure2", "--first", "-1"], "accepted is an integer >= 0"),
         (["ltt/figure2", "--smoke", "--jobs", "-1"], "accepted is an integer > 0"),
     ],

@@ -2,6 +2,8 @@
 
 import json
 import math
+import signal
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from erlangen.data import glyphs, loose_images
 from erlangen.estimators import SymmetryFinder
 from erlangen.estimators.symmetry import recentred
 from erlangen.models import Anchored, Voted
-from erlangen.train import Collapsed
+from erlangen.train import Collapsed, fit_symmetry
 from erlangen.transforms import Affine
 
 TINY = {"steps": (2, 2), "batch_size": 8, "samples": 1, "inference": (8,), "generative": (8,), "progress": False}
@@ -172,6 +174,46 @@ def test_the_command(tmp_path, capsys):
     assert said[0].startswith("tx: ")
     assert said[2:4] == [str(out / "symmetries.html"), str(out / "symmetries.json")]
     assert (out / "symmetries.html").is_file()
+
+
+def test_the_command_goes_on_after_an_interrupt(tmp_path, capsys, monkeypatch):
+    """Of either stage; with other settings it begins anew."""
+    np.savez(tmp_path / "mine.npz", x=glyphs(8, size=8).x.numpy(), y=np.zeros(8, np.int64))
+    models, steps = [], []
+
+    def trained(objective, loader, config, *, at=0):
+        def note(step, _):
+            steps.append(step)
+            if step == at:
+                signal.raise_signal(signal.SIGINT)
+
+        return fit_symmetry(objective, loader, config, on_step=note)
+
+    def report(self, data):
+        models.append(torch.cat([p.detach().flatten() for p in self.model_.parameters()]))
+        return Found()
+
+    class Found:
+        def save(self, folder):
+            return []
+
+    def run(place, at, transform="tx,ty"):
+        steps.clear()
+        monkeypatch.setattr("erlangen.estimators.symmetry.fit_symmetry", partial(trained, at=at))
+        arguments = ["--small", "--transform", transform, "--device", "cpu", "--output", str(place)]
+        return cli.main(["symmetries", str(tmp_path / "mine.npz"), *arguments]), list(steps)
+
+    monkeypatch.setattr(SymmetryFinder, "report", report)
+    monkeypatch.setattr("erlangen.cli.symmetries.SMALL", {**TINY, "steps": (3, 3)})
+    assert run(tmp_path / "whole", 0) == (0, [1, 2, 3, 4, 5, 6])
+    out = tmp_path / "out"
+    assert run(out, 2) == (130, [1, 2])
+    assert capsys.readouterr().err == "erlangen: stopped; the same command goes on from here.\n"
+    assert run(out, 3, "angle") == (130, [1, 2, 3])
+    assert run(out, 5) == (130, [3, 4, 5])
+    assert run(out, 0) == (0, [6])
+    assert torch.equal(*models)
+    assert list(out.iterdir()) == []
 
 
 def test_the_command_refuses_in_a_sentence(tmp_path, capsys):

@@ -27,6 +27,7 @@ from erlangen.metrics import (
     there_and_back,
     total_variation,
 )
+from erlangen.metrics.invariance import distribution_error
 from erlangen.models import Averaged
 from erlangen.transforms import Affine, Dihedral, Flips, Rotations, Shifts
 
@@ -62,6 +63,26 @@ def test_predictions_of_a_linear_map_diverge_as_torch_says():
     torch.testing.assert_close(found, torch.stack([torch_kl(p, q) for q in moved]).mean(0).detach())
     # The other direction is another number.
     assert not torch.allclose(found, torch.stack([torch_kl(q, p) for q in moved]).mean(0).detach(), rtol=1e-3)
+
+
+def test_divergences_of_near_predictions_are_no_negative_rounding():
+    """In single precision, of logits that differ by less than that has digits, up to as much as they are apart."""
+    for scale in (1.0, 5.0, 30.0, 1000.0):
+        for apart in (0.0, 1e-7, 1e-4, 0.01, 1.0):
+            logits = scale * torch.randn(200, 10)
+            pair = [logits.float(), (logits + apart * torch.randn(200, 10)).float()]
+            p, q = (z.double().log_softmax(-1) for z in pair)
+            found, plain = distribution_error(*pair), (p.exp() * (p - q)).sum(-1)
+            assert not found.signbit().any()
+            # Log-probabilities are rounded by about an ulp of the logits.
+            torch.testing.assert_close(found.double(), plain, rtol=1e-3, atol=1e-7 * max(apart, 1e-6) * scale)
+
+
+def test_a_divergence_has_the_slope_of_its_plain_form():
+    """Also where a class has no probability in single precision: q - p for the logits of q."""
+    logits, moved = torch.tensor([0.0, 1.0, -200.0]), torch.tensor([1.0, 1.5, 0.0], requires_grad=True)
+    distribution_error(logits.float(), moved.float()).backward()
+    torch.testing.assert_close(moved.grad, (moved.softmax(-1) - logits.softmax(-1)).detach(), rtol=1e-6, atol=1e-7)
 
 
 def test_decisions_are_counted():

@@ -75,6 +75,15 @@ def test_invariance_is_to_this_group_only():
     assert change(GroupTied(first, Rotations(4), rest(first)), Flips(), images()) > 1e-2
 
 
+def test_a_lazy_layer_takes_its_size_from_the_first_inputs():
+    model, x = GroupTied(nn.LazyLinear(FEATURES), Rotations(4), nn.Identity()), images()
+    first = linear()
+    found = model(x)
+    first.load_state_dict(model.first.state_dict())
+    torch.testing.assert_close(found, GroupTied(first, Rotations(4), nn.Identity())(x))
+    assert type(model.first) is nn.Linear
+
+
 def test_tied_weights_are_turned_images():
     model = GroupTied(linear(), Rotations(4), nn.Identity())
     weight = model.first.weight

@@ -202,12 +202,12 @@ def test_a_model_is_trained_once(cache, monkeypatch):
 
 def test_a_damaged_model_is_trained_again(cache):
     from erlangen.papers.cache import digest
-    from erlangen.papers.ltt import common
+    from erlangen.papers.ltt import common, data
 
     torch.set_default_dtype(torch.float32)
     config = dataclasses.replace(module("ltt/figure2").SMOKE.training, steps=2, seed=9)
     first, _ = common.trained(config)
-    path = cache / "models" / f"{digest(config, 'cpu', (common.__file__,))}.safetensors"
+    path = cache / "models" / f"{digest(config, 'cpu', (common.__file__, data.__file__))}.safetensors"
     path.write_bytes(path.read_bytes()[:100])
     again, _ = common.trained(config)
     assert torch.equal(next(first.parameters()), next(again.parameters()))

@@ -67,13 +67,14 @@ def test_a_set_without_a_test_part_is_split_and_says_so(monkeypatch):
 
 def test_the_weight_is_chosen_on_what_was_set_aside(monkeypatch, drawn):
     """The best on the test part is another, and is not taken."""
-    best = {("held", 1e-5): 90.0, ("test", 1e-3): 99.0}
+    best = {("held", 1e-5): (50.0, 0.1), ("held", 1e-4): (90.0, 0.9), ("test", 1e-3): (99.0, 0.0)}
     monkeypatch.setattr(table3, "trained", lambda training, device: (training, 0))
 
     def scores(training, data, *, averaged):
         part = "held" if training.held else "test"
         assert averaged == (training.method != "cnn")
-        return {"accuracy": best.get((part, training.weight), 50.0 + training.seed), "ece": 0.1, "nll": 1.0}
+        accuracy, nll = best.get((part, training.weight), (50.0 + training.seed, 1.0))
+        return {"accuracy": accuracy, "ece": 0.1, "nll": nll}
 
     monkeypatch.setattr(table3, "scores", scores)
     rows = table3.run(replace(table3.FULL, datasets=("FaceAll", "Wafer"), repetitions=3))

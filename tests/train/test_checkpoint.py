@@ -1,5 +1,6 @@
 import errno
 import logging
+import signal
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,63 @@ def test_a_resumed_run_is_the_same_run(tmp_path, at):
     assert torch.equal(weights(objective), alone())
     assert history.column("step") == [2, 4, 6, 8, 10, 12]
     assert read_jsonl(tmp_path / "log.jsonl") == history.rows
+
+
+def interrupted(at):
+    return lambda step, _: signal.raise_signal(signal.SIGINT) if step == at else None
+
+
+@pytest.mark.parametrize("at", [1, 5, 6, 11])
+def test_an_interrupt_leaves_a_checkpoint_of_its_step(tmp_path, at):
+    with pytest.raises(KeyboardInterrupt):
+        fit(tiny(), data(), config(tmp_path), on_step=interrupted(at))
+    assert names(tmp_path)[-1] == f"{at:08d}"
+    objective, steps = tiny(), []
+    history = fit(objective, data(), config(tmp_path, resume=True), on_step=lambda step, _: steps.append(step))
+    assert steps == list(range(at + 1, 13))
+    assert torch.equal(weights(objective), alone())
+    assert history.column("step") == [2, 4, 6, 8, 10, 12]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_interrupt_of_the_last_step_is_one_of_a_finished_run(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        fit(tiny(), data(), config(tmp_path), on_step=interrupted(12))
+    assert fit(tiny(), data(), config(tmp_path, resume=True)).stopped == "finished"
+
+
+def test_a_second_interrupt_waits_for_nothing(tmp_path):
+    reached = []
+
+    def twice(step, _):
+        if step == 5:
+            signal.raise_signal(signal.SIGINT)
+            reached.append(step)
+            signal.raise_signal(signal.SIGINT)
+            reached.append("never")
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(tiny(), data(), config(tmp_path), on_step=twice)
+    assert (reached, names(tmp_path)) == ([5], ["00000003"])
+
+
+def test_without_a_folder_an_interrupt_waits_for_nothing():
+    def once(step, _):
+        signal.raise_signal(signal.SIGINT)
+        pytest.fail("it went on")
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(tiny(), data(), config(None), on_step=once)
+
+
+def test_what_others_do_with_interrupts_stays(tmp_path):
+    seen = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: seen.append(number))
+    try:
+        assert fit(tiny(), data(), config(tmp_path), on_step=interrupted(5)).stopped == "finished"
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert seen == [signal.SIGINT]
 
 
 def test_a_finished_run_is_finished_and_can_be_made_longer(tmp_path):

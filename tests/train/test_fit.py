@@ -193,6 +193,23 @@ def test_precision_and_compilation():
     assert objective.scale.dtype == torch.float64
 
 
+def test_products_are_rounded_in_steps_alone():
+    seen = []
+
+    class Seen(type(tiny())):
+        def forward(self, batch):
+            seen.append((self.training, torch.get_float32_matmul_precision()))
+            return super().forward(batch)
+
+    objective = Seen()
+    fit(objective.double(), data(), config(steps=1, precision="tf32-mixed"), validation=data())
+    assert set(seen) == {(True, "high"), (False, "highest")}
+    wrong = TensorLoader(torch.ones(8, 4), torch.ones(8), batch_size=8)  # a step that fails leaves it as it was, too
+    with pytest.raises(RuntimeError):
+        fit(objective, wrong, config(steps=1, precision="tf32-mixed"))
+    assert torch.get_float32_matmul_precision() == "highest"
+
+
 def test_compile_compiles_the_forward(monkeypatch):
     compiled = []
     monkeypatch.setattr(torch, "compile", lambda module: compiled.append(module) or module)

@@ -56,7 +56,7 @@ def test_tests_run_in_float64_from_one_seed():
 @pytest.mark.parametrize("seed", [-1, 2**32, 1.5, "0"])
 def test_other_seeds_are_refused_and_change_nothing(seed):
     before = torch.get_rng_state()
-    with pytest.raises(ValueError, match=r"seed: received .*, accepted are integers from 0 to"), seeded(seed):
+    with pytest.raises(ValueError, match=r"seed: received .*; accepted is an integer from 0 to"), seeded(seed):
         pass
     assert torch.equal(torch.get_rng_state(), before)
 

@@ -55,10 +55,14 @@ class Drop:
 
 @dataclass(frozen=True)
 class Verdict:
-    """All tests, the most conspicuous first, and the rate at which any of them is a false alarm."""
+    """All tests, the most conspicuous first, and the rate at which any of them is a false alarm.
+
+    `notes` are sentences on what else than the models' weights may be the cause of a change.
+    """
 
     tests: Sequence[Drop]
     rate: float
+    notes: Sequence[str] = ()
 
     @property
     def alarms(self) -> list[Drop]:
@@ -109,7 +113,22 @@ def compare(
     # An input without a value has no difference, and adds to no sum.
     p = sign_test(((before - after) * better - margin).nan_to_num(0.0), draws=draws)
     tests = [_drop(key, before[:, j], after[:, j], float(p[j])) for j, key in enumerate(cells)]
-    return Verdict(sorted(tests, key=lambda test: test.p), rate)
+    return Verdict(sorted(tests, key=lambda test: test.p), rate, _notes(audit, baseline))
+
+
+def _notes(audit: Mapping[str, Any], baseline: Mapping[str, Any]) -> list[str]:
+    """How images were preprocessed otherwise, if they were; a setting that a file does not know is no difference."""
+    new, old = (record["model"].get("preprocess") for record in (audit, baseline))
+    if not (isinstance(new, Mapping) and isinstance(old, Mapping)):
+        return []
+    pairs = {name: (_one(new[name]), _one(old[name])) for name in new if name in old}
+    told = [f"{name} {a} in place of {b}" for name, (a, b) in pairs.items() if a != b]
+    return [f"Images were preprocessed otherwise than for the baseline: {', '.join(told)}."] if told else []
+
+
+def _one(value: Any) -> Any:
+    """A setting: one value for all channels, or for both sides, is the same as that value for each."""
+    return value[0] if isinstance(value, list) and value and all(each == value[0] for each in value) else value
 
 
 def _cells(

@@ -103,8 +103,12 @@ class Audit:
         return paths
 
 
-def read_audit(path: str | os.PathLike[str]) -> dict[str, Any]:
+def read_audit(path: str | os.PathLike[str], *, name: str = "audit") -> dict[str, Any]:
     """The record in an `audit.json`, or in a folder that holds one.
+
+    Args:
+        path: of the file or the folder.
+        name: what an error calls it.
 
     Raises:
         ValueError: there is none, it is damaged or of another version; the message says which.
@@ -112,10 +116,10 @@ def read_audit(path: str | os.PathLike[str]) -> dict[str, Any]:
     place = Path(path).expanduser()
     place = place / "audit.json" if place.is_dir() else place
     if not place.is_file():
-        raise ValueError(f"audit: received {str(path)!r}, which holds no audit; accepted is an audit.json")
+        raise ValueError(f"{name}: received {str(path)!r}, which holds no audit; accepted is an audit.json")
     record = read_json(place)
     if not isinstance(record, dict) or record.get("kind") != "audit":
-        raise ValueError(f"audit: received {str(path)!r}, which is something else; accepted is an audit.json")
+        raise ValueError(f"{name}: received {str(path)!r}, which is something else; accepted is an audit.json")
     if record.get("format") != FORMAT:
         raise ValueError(f"{place}: received the format {record.get('format')!r}; accepted by this version is {FORMAT}")
     if not _whole(record):

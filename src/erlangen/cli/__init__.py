@@ -14,10 +14,10 @@ import tyro
 
 from .. import __version__
 from .audit import Audit
-from .check import Alarm, Check
+from .check import Check
 from .fit import Fit, Switch
 from .progress import progress
-from .refusal import Refusal
+from .refusal import UNWRITTEN, Refusal, Stopped, in_words
 from .reproduce import Reproduce
 from .symmetries import Symmetries
 
@@ -43,9 +43,10 @@ class Demo:
             with one_thread(), progress("Demonstration") as tell:
                 return demo(self.output, tell, scale=scale, jobs=min(2, os.cpu_count() or 1))
         except KeyboardInterrupt:
-            raise Refusal("stopped; `erlangen demo` goes on from here.") from None
+            raise Stopped("stopped; the same command goes on from here.") from None
         except (ValueError, FileExistsError) as error:
-            raise Refusal(f"{error}. Remove --output {self.output}, or give another folder.") from error
+            remedy = f"Remove --output {self.output}, or give another folder."
+            raise Refusal(f"{in_words(str(error), self)} {remedy}") from error
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,22 @@ DESCRIPTION = """Learn from data which transformations leave an input's meaning 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command and returns its exit code: 0, 2 for what the user can put right, or 1 where a check fails."""
+    """Runs a command and returns its exit code.
+
+    It is 0, 2 for what the user can put right, 1 where a check fails, 130 after an interrupt, and 141 where nobody
+    reads on, as after `| head`.
+    """
+    try:
+        try:
+            return _main(arguments)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more at its end
+        return 141
+
+
+def _main(arguments: Sequence[str] | None) -> int:
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if arguments in (["--version"], ["-V"]):
         print(f"erlangen {__version__}")
@@ -126,22 +142,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         config=(tyro.conf.OmitSubcommandPrefixes,),
     )
     # A run folder must be new, which only the command itself can judge; a check writes nothing.
-    reason = None if isinstance(command, Check | Fit | Reproduce) else refusal(command.output)
+    reason, code = None if isinstance(command, Check | Fit | Reproduce) else refusal(command.output), Refusal.code
     if reason is None:
         try:
             paths = command.run()
-        except Alarm as alarm:
-            print(f"erlangen: {alarm}", file=sys.stderr)
-            return 1
         except OSError as error:
             reason = f"{error.filename or getattr(command, 'output', command)}: {error.strerror or error}"
         except Refusal as error:
-            reason = str(error)
+            reason, code = str(error), error.code
+        except KeyboardInterrupt:
+            reason, code = UNWRITTEN, Stopped.code
         else:
             print(*paths, sep="\n")
             return 0
     print(f"erlangen: {reason}", file=sys.stderr)
-    return 2
+    return code
 
 
 @contextmanager

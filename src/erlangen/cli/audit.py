@@ -78,7 +78,7 @@ class Audit:
 
     def run(self) -> list[Path]:
         """Measures and writes both files."""
-        with refusing("a smaller --batch-size, --images or --size"):
+        with refusing(self, "a smaller --batch-size, --images or --size"):
             return self._run()
 
     def _run(self) -> list[Path]:

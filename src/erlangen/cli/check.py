@@ -8,24 +8,28 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from .refusal import Refusal
+from .refusal import Refusal, refusing
 
 if TYPE_CHECKING:
     from ..audit.gate import Drop
 
-__all__ = ["Alarm", "Check"]
+__all__ = ["Check"]
 
 
-class Alarm(Exception):
-    """A model is less invariant than its baseline: exit code 1."""
+class Alarm(Refusal):
+    """A model is less invariant than its baseline."""
+
+    code = 1
 
 
 @dataclass(frozen=True)
 class Check:
     """Fail when a model is less invariant than a baseline, by more than noise.
 
-    Both audits must be of the same images. The test is paired, input by input, and its seeds are fixed. Exit codes: 0,
-    no drop; 1, a drop; 2, the audits cannot be compared.
+    Both audits must be of the same images; where these were preprocessed otherwise, a sentence says so. The test is
+    paired, input by input, and its seeds are fixed.
+
+    Exit codes: 0, no drop; 1, a drop; 2, the audits cannot be compared.
     """
 
     audit: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="AUDIT")]
@@ -47,19 +51,21 @@ class Check:
         """Compares, and says what was found."""
         from ..audit import compare, read_audit
 
-        try:
-            new, old = read_audit(self.audit), read_audit(self.baseline)
+        with refusing(self):
+            new, old = (read_audit(getattr(self, name), name=name) for name in ("audit", "baseline"))
             verdict = compare(new, old, metrics=self.metrics, rate=self.rate, margin=self.margin)
-        except ValueError as error:
-            raise Refusal(f"{error}.") from error
         tests, alarms = len(verdict.tests), verdict.alarms
         names = [record["model"].get("name", "?") for record in (new, old)]
         who = f"{names[0]} against {names[1]}"
         if alarms:
             head = f"less invariant than the baseline in {len(alarms)} of {tests} comparisons"
             rate = f"(at most {100 * self.rate:g}% of unchanged models fail)"
-            raise Alarm("\n".join([f"{who}: {head} {rate}:", *map(_line, alarms)]))
-        return [f"{who}: no drop in {tests} comparisons; the most conspicuous:", _line(verdict.tests[0])]
+            raise Alarm("\n".join([f"{who}: {head} {rate}:", *map(_line, alarms), *verdict.notes]))
+        return [
+            f"{who}: no drop in {tests} comparisons; the most conspicuous:",
+            _line(verdict.tests[0]),
+            *verdict.notes,
+        ]
 
 
 def _line(drop: Drop) -> str:

@@ -16,19 +16,6 @@ from .refusal import refusing
 
 __all__ = ["Fit", "parse_transform"]
 
-# Of the library's words for an option and its value, those of the command line.
-WORDS = {
-    "missing='interpolate'": "--missing interpolate",
-    "missing='drop' where series may be left out": "--missing drop",
-    "unequal='resample'": "--unequal resample",
-    "unequal='pad'": "--unequal pad",
-    "unreadable='skip'": "--unreadable skip",
-    "resume=True": "--resume",
-    "bring a validation set of your own": "--validation 0",
-    "Try a smaller learning rate, a warm-up, gradient clipping (clip), or precision 32-true": (
-        "Start again with a smaller --lr, or --precision 32-true, and another --output"
-    ),
-}
 SMALLER = "a smaller --batch-size, --samples, --eval-samples or --size, and another --output"
 QUICK = {"steps": 120, "batch_size": 64, "samples": 2, "eval_samples": 8}
 
@@ -126,7 +113,7 @@ class Fit:
     device: str = "auto"
     """auto, cpu, cuda or mps."""
 
-    precision: Literal["32-true", "bf16-mixed", "64-true"] = "32-true"
+    precision: Literal["32-true", "tf32-mixed", "bf16-mixed", "64-true"] = "32-true"
     """Of the arithmetic."""
 
     compile: Switch = False
@@ -144,7 +131,7 @@ class Fit:
     def run(self) -> list[Path]:
         """Trains and writes the run folder."""
         folder = (self.output or new_folder(self.data, self.method)).expanduser()
-        with refusing(SMALLER, stopped=lambda: stopped(folder), words=in_words):
+        with refusing(self, SMALLER, stopped=lambda: stopped(folder)):
             return self._run(folder)
 
     def _run(self, folder: Path) -> list[Path]:
@@ -234,17 +221,6 @@ def new_folder(data: str, method: str) -> Path:
     first = Path("runs") / f"{name.strip('-.') or 'data'}-{method}-{datetime.now():%Y%m%d-%H%M%S}"
     numbered = (first.with_name(f"{first.name}-{k}") for k in range(2, 1000))
     return first if not first.exists() else next(path for path in numbered if not path.exists())
-
-
-def in_words(message: str) -> str:
-    """A sentence of the library in the words of the command line: options instead of arguments."""
-    for old, new in WORDS.items():
-        message = message.replace(old, new)
-    head, colon, rest = message.partition(":")
-    options = {f.name for f in fields(Fit)} - {"data"}
-    if colon and head in options:
-        return f"--{head.replace('_', '-')}:{rest}"
-    return f"DATA:{rest}" if head in ("data", "path", "source") else message
 
 
 def stopped(folder: Path) -> str:

@@ -1,43 +1,100 @@
-"""How commands end that cannot do what they were asked: in a sentence."""
+"""How commands end that cannot do what they were asked: in a sentence, in the words of the command line."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import fields
+from typing import Any, get_type_hints
 
-__all__ = ["Refusal", "refusing"]
+import tyro
+
+__all__ = ["Refusal", "Stopped", "in_words", "refusing"]
 
 TOLD = ("Collapsed", "Diverged")  # of training, which says what to try; by name, for torch is slow to import
 
 UNWRITTEN = "stopped; nothing was written."
 
+# What the library calls the fields of commands.
+FIELDS = {"path": "data", "source": "data", "X": "data", "run": "output", "experiment": "experiments"}
+
+# Of the library's words for an option and its value, those of the command line.
+WORDS = {
+    "missing='interpolate'": "--missing interpolate",
+    "missing='drop' where series may be left out": "--missing drop",
+    "unequal='resample'": "--unequal resample",
+    "unequal='pad'": "--unequal pad",
+    "unreadable='skip'": "--unreadable skip",
+    "resume=True": "--resume",
+    "bring a validation set of your own": "--validation 0",
+    "set size, channels, channels_last, range, mean and std": (
+        "set --size, --channels, --channels-last, --range, --mean and --std"
+    ),
+    "(saliency, --saliency)": "(--saliency)",
+    "Try a smaller learning rate, a warm-up, gradient clipping (clip), or precision 32-true": (
+        "Start again with a smaller --lr, or --precision 32-true, and another --output"
+    ),
+}
+NAME = re.compile(r"(\w+)(?:\['(.+)'\])?")  # an argument, or an item of it
+
 
 class Refusal(Exception):
     """What the user can put right, in a sentence."""
 
+    code = 2  # with which the command exits
+
+
+class Stopped(Refusal):
+    """The user has interrupted: what is left, and what to do."""
+
+    code = 130  # as shells have it: 128, and the number of the signal
+
 
 @contextmanager
-def refusing(
-    smaller: str, *, stopped: Callable[[], str] = lambda: UNWRITTEN, words: Callable[[str], str] = "{}.".format
-) -> Iterator[None]:
-    """Turns what a user can mend, or has asked for, into a `Refusal`.
+def refusing(command: Any, smaller: str = "", *, stopped: Callable[[], str] = lambda: UNWRITTEN) -> Iterator[None]:
+    """Turns what a user can mend into a `Refusal`, and an interrupt into a `Stopped`.
 
     Args:
+        command: whose options errors are about, a dataclass.
         smaller: what takes less memory.
         stopped: what is said when the user interrupts.
-        words: an error of the library in the words of the command line.
     """
     try:
         yield
     except (ValueError, FileExistsError) as error:
-        raise Refusal(words(str(error))) from error
+        raise Refusal(in_words(str(error), command)) from error
     except (MemoryError, RuntimeError) as error:
         from ..utils.errors import is_memory
 
         if type(error).__name__ in TOLD:
-            raise Refusal(str(error)) from error
+            raise Refusal(in_words(str(error), command)) from error
         if not is_memory(error):
             raise
         raise Refusal(f"out of memory; try {smaller}.") from error
     except KeyboardInterrupt:
-        raise Refusal(stopped()) from None
+        raise Stopped(stopped()) from None
+
+
+def in_words(message: str, command: Any) -> str:
+    """A sentence of the library in the words of a command: options, as they are typed, instead of arguments."""
+    for old, new in WORDS.items():
+        message = message.replace(old, new)
+    head, _, rest = message.partition(":")
+    typed, found = _typed(command), [NAME.fullmatch(name) for name in head.split(", ")]
+    names = [(FIELDS.get(match[1], match[1]), match[2]) for match in found if match]
+    if len(names) == len(found) and all(name in typed for name, _ in names):
+        head = ", ".join(" ".join(filter(None, (typed[name], item))) for name, item in names)
+    message = f"{head}:{rest}" if rest else message
+    return message if message.endswith((".", "?")) else f"{message}."
+
+
+def _typed(command: Any) -> dict[str, str]:
+    """What a user types for each field of a command: the name of an option, or that of a place on the line."""
+    places = {
+        name
+        for name, kind in get_type_hints(type(command), include_extras=True).items()
+        if tyro.conf.Positional in getattr(kind, "__metadata__", ())
+    }
+    names = [field.name for field in fields(command)]
+    return {name: name.upper() if name in places else f"--{name.replace('_', '-')}" for name in names}

@@ -11,19 +11,21 @@ import tyro
 
 from .fit import left_open
 from .progress import progress
-from .refusal import Refusal
+from .refusal import Refusal, refusing
 
 if TYPE_CHECKING:
     from ..papers import Experiment
 
 __all__ = ["Reproduce"]
 
+KEPT = "stopped; models that were finished are kept: the same command trains only those that are missing."
+
 
 @dataclass(frozen=True)
 class Reproduce:
     """Compute tables and figures of the papers, or redraw the report from what is stored."""
 
-    experiments: tyro.conf.Positional[tuple[str, ...]] = ()
+    experiments: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[EXPERIMENTS …]")] = ()
     """Which, such as ltt/figure2; the name of a paper stands for all of its experiments."""
 
     smoke: bool = False
@@ -78,10 +80,8 @@ class Reproduce:
         """Does what was asked, and returns what to say."""
         if not (self.experiments or self.report or self.show_list):
             raise Refusal("give an experiment, --report or --list.")
-        try:
+        with refusing(self, "fewer --jobs", stopped=lambda: KEPT):
             return [*self._list(), *self._compute(), *self._report()]
-        except ValueError as error:
-            raise Refusal(str(error)) from error
 
     def _list(self) -> list[str]:
         if not self.show_list:
@@ -136,7 +136,7 @@ def readable(pair: tuple[Path, Path]) -> tuple[str, ...]:
                 picture.convert("RGB")
         except OSError as error:
             reason = error.strerror or "not a picture that can be read"
-            raise ValueError(f"--pair: received {path}, {reason.lower()}; accepted are two pictures") from error
+            raise ValueError(f"pair: received {path}, {reason.lower()}; accepted are two pictures") from error
     return tuple(str(path.absolute()) for path in pair)
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+import shutil
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
+from .. import __version__
 from .fit import TRANSFORM, Switch, left_open, parse_transform
 from .refusal import refusing
 
@@ -59,7 +62,7 @@ class Symmetries:
 
     def run(self) -> list[Path]:
         """Learns, measures and writes both files."""
-        with refusing("a smaller --batch-size or --size"):
+        with refusing(self, "a smaller --batch-size or --size", stopped=self._stopped):
             return self._run()
 
     def _run(self) -> list[Path]:
@@ -70,11 +73,29 @@ class Symmetries:
         finder = SymmetryFinder(parse_transform(self.transform), seed=self.seed, device=self.device, **own)
         finder.looked_for()  # to refuse before data are read
         data = self._data()
+        finder.folder, finder.resume = self._training / self._name(data), True
         with one_thread() if self.small else nullcontext():
             found = finder.fit(data).report(data)
         paths = found.save(self.output)
+        shutil.rmtree(self._training, ignore_errors=True)
         print(found)
         return paths
+
+    @property
+    def _training(self) -> Path:
+        """Where checkpoints are until all is done."""
+        return self.output / "training"
+
+    def _name(self, data: DataSet) -> str:
+        """With which a command goes on after an interrupt, and no other: settings, data and version."""
+        from ..estimators.sources import data_digest
+
+        settings = repr((__version__, replace(self, output=Path()), data_digest(data)))
+        return hashlib.sha256(settings.encode()).hexdigest()[:16]
+
+    def _stopped(self) -> str:
+        begun = any(self._training.glob("*/checkpoint/0*"))
+        return "stopped; the same command goes on from here." if begun else "stopped before anything was learned."
 
     def _data(self) -> DataSet:
         import torch
@@ -83,9 +104,10 @@ class Symmetries:
         from ..estimators.sources import LARGEST
 
         path = Path(self.data).expanduser()
-        options: Any = {"size": self.size or LARGEST, "unreadable": self.unreadable}
+        size: dict[str, Any] = {} if self.size is None else {"size": self.size}
+        options: Any = {"size": LARGEST, "unreadable": self.unreadable, **size}
         if self.data in named_sets() or not path.is_dir():
-            data = load(self.data)
+            data = load(self.data, **size)
         elif any(entry.is_dir() and not entry.name.startswith(".") for entry in path.iterdir()):
             data = load(path, **options)
         else:

@@ -4,6 +4,7 @@ from .batches import batches
 from .bumps import warped_bumps
 from .cifar import cifar10
 from .derived import coloured, long_tail, long_tail_counts, rotated
+from .digits import digits
 from .files import DataUnavailableError, cache_folder
 from .folder import FolderSet, Unreadable, UnreadableImagesError, image_folder, loose_images
 from .folds import Fold, folds
@@ -36,6 +37,7 @@ __all__ = [
     "cache_folder",
     "cifar10",
     "coloured",
+    "digits",
     "fashion_mnist",
     "figures",
     "folds",

@@ -11,20 +11,11 @@ import torch
 
 from ..data.sequences import Missing, Unequal, check_handling
 from ..nets import NETS
+from ..utils.seeds import check_seed
 from ..utils.shapes import check_count, check_positive
 from .coordinates import Wanted, resolve_ranges
 
 __all__ = ["RunConfig", "check_device"]
-
-
-def check_device(device: str) -> str:
-    """Returns the name of a device that this machine has, else raises a `ValueError`."""
-    there = {"auto": True, "cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    there["gpu"] = there["cuda"]
-    if not there.get(device, False):
-        known = ", ".join(name for name, found in there.items() if found)
-        raise ValueError(f"device: received {device!r}, which this machine does not have; accepted are {known}")
-    return device
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +78,7 @@ class RunConfig:
     eval_samples: int = 20
     seed: int = 0
     device: str = "auto"
-    precision: Literal["32-true", "bf16-mixed", "64-true"] = "32-true"
+    precision: Literal["32-true", "tf32-mixed", "bf16-mixed", "64-true"] = "32-true"
     compile: bool = False
     log_every: int = 50
     checkpoint_seconds: float = 60.0
@@ -108,8 +99,7 @@ class RunConfig:
             raise ValueError(f"alpha: received {self.alpha!r}; accepted is a finite weight >= 0")
         if self.entropy is not None and not math.isfinite(self.entropy):
             raise ValueError(f"entropy: received {self.entropy!r}; accepted is a finite entropy in nats")
-        if not isinstance(self.seed, int) or not 0 <= self.seed < 2**32:
-            raise ValueError(f"seed: received {self.seed!r}; accepted is an integer from 0 to 2**32 - 1")
+        check_seed(self.seed)
         if not 0 <= self.validation < 1:
             raise ValueError(f"validation: received {self.validation!r}; accepted is a share, 0 <= validation < 1")
 
@@ -120,3 +110,15 @@ class RunConfig:
         if unknown := sorted(set(stored) - known):
             raise ValueError(f"config: received the settings {unknown}, which this version does not know")
         return cls(**{**stored, "transform": resolve_ranges(stored["transform"])})
+
+
+def check_device(device: str) -> None:
+    """Raises a `ValueError` for a device that this machine does not have."""
+    there = {
+        **dict.fromkeys(("auto", "cpu"), True),
+        **dict.fromkeys(("cuda", "gpu"), torch.cuda.is_available()),
+        "mps": torch.backends.mps.is_available(),
+    }
+    if not there.get(device, False):
+        accepted = ", ".join(name for name, has in there.items() if has)
+        raise ValueError(f"device: received {device!r}, which this machine does not have; accepted are {accepted}")

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-import signal
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-from multiprocessing import active_children, get_context
+from concurrent.futures import FIRST_COMPLETED, wait
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,6 +21,7 @@ from ..metrics import binned_total_variation, central_span, circle_histogram, pa
 from ..report.canvas import pixels
 from ..report.demo import Alignment, Answer, Demonstration, Input, Turned, demo_page, demo_picture
 from ..utils.io import read_jsonl, write_bytes
+from ..utils.processes import processes
 from ..utils.seeds import generator
 from .config import RunConfig
 from .runs import CONFIG, Run, as_floats, load_run
@@ -90,25 +89,14 @@ def demo(
 
 def _train(folder: Path, scale: Scale, jobs: int, tell: Progress) -> None:
     """Trains all models, one thread for each: threads wait for one another whenever something else has a core."""
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_quietly) as pool:
-        try:
-            waiting = {pool.submit(_one, method, folder / method, scale) for method in METHODS}
-            while waiting:
-                done, waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
-                for future in done:
-                    future.result()
-                steps = [_steps(folder / method) for method in METHODS]
-                tell(sum(steps) / len(steps) / scale.steps, "training four models")
-        except BaseException:
-            for child in active_children():
-                child.terminate()
-            raise
-
-
-def _quietly() -> None:
-    """What stops a process that trains is the one that started it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    torch.set_num_threads(1)
+    with processes(jobs) as pool:
+        waiting = {pool.submit(_one, method, folder / method, scale) for method in METHODS}
+        while waiting:
+            done, waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
+            for future in done:
+                future.result()
+            steps = [_steps(folder / method) for method in METHODS]
+            tell(sum(steps) / len(steps) / scale.steps, "training four models")
 
 
 def _steps(folder: Path) -> int:

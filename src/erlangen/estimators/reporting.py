@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ..data import DataSet
 from ..objectives import METHODS
+from ..report.canvas import pixels
 from ..report.run import Findings, run_page
 from ..report.run_figures import Accuracy, Coordinate, Example
 from ..report.sparkline import series_picture
@@ -138,8 +139,7 @@ def _bytes(image: Tensor) -> np.ndarray:
     """An image in [0, 1], or a picture of a series, as `(H, W, 3)` bytes."""
     if image.ndim == 2:
         return series_picture(image.detach().cpu().double().numpy())
-    colour = image.detach().cpu().double().clamp(0, 1).expand(3, -1, -1)
-    return (colour.movedim(0, -1).numpy() * 255).round().astype(np.uint8)
+    return pixels(image)
 
 
 @torch.no_grad()

@@ -97,6 +97,7 @@ class SeriesAligner(SeriesEstimator):
             y: the class of each, where series of different classes are not to be made alike; they may be of any kind.
         """
         counted(self, ("width", "steps", "batch_size"))
+        check_device(self.device)
         if self.normalise not in ("all", "each"):
             raise ValueError(f"normalise: received {self.normalise!r}; accepted are 'all' and 'each'")
         x = self._read(X, reset=True)
@@ -112,7 +113,7 @@ class SeriesAligner(SeriesEstimator):
         objective = SeriesAlignment(self.transform_, self.conditional_, smoothness=self.smoothness)
         loader = TensorLoader(scaled, labels, batch_size=min(self.batch_size, len(x)), seed=seed, drop_last=True)
         how = Optimiser("adam", self.lr, schedule=Cosine())
-        places: Any = {"seed": seed, "accelerator": check_device(self.device), "progress": False}
+        places: Any = {"seed": seed, "accelerator": self.device, "progress": False}
         fit(objective, loader, Config(steps=self.steps, optimiser=how, **places))
         self._fitted(x)
         return self._measured(x, labels)

@@ -19,7 +19,17 @@ from ..data.load import UCR
 from ..utils.seeds import generator
 from .config import RunConfig
 
-__all__ = ["LARGEST", "check_parts", "class_root", "describe_data", "is_named", "load_parts", "some", "some_rows"]
+__all__ = [
+    "LARGEST",
+    "check_parts",
+    "class_root",
+    "data_digest",
+    "describe_data",
+    "is_named",
+    "load_parts",
+    "some",
+    "some_rows",
+]
 
 LOG = logging.getLogger("erlangen.estimators")
 LARGEST = 64  # the side to which pictures are resized unless the user says otherwise
@@ -150,7 +160,7 @@ def describe_data(data: DataSet, parts: dict[str, DataSet | None]) -> dict[str, 
         "shape": list(data.x.shape[1:]),
         "classes": list(data.classes),
         "counts": {name: part.counts() for name, part in parts.items() if part is not None},
-        "digest": _digest(data),
+        "digest": data_digest(data),
         "skipped": skipped,
         "normalise": {"mean": mean, "std": std},
     }
@@ -179,7 +189,7 @@ def _moments(data: DataSet) -> tuple[list[float], list[float]]:
     return [[round(value, 6) for value in row.tolist()] for row in (mean, std)]  # pyright: ignore[reportReturnType]
 
 
-def _digest(data: DataSet) -> str:
+def data_digest(data: DataSet) -> str:
     """Tells whether a run goes on with the data that it began with."""
     found = hashlib.sha256(repr((data.classes, tuple(data.x.shape), str(data.x.dtype))).encode())
     for tensor in (data.x, data.y):

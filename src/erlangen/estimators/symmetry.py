@@ -16,6 +16,7 @@ from ..data import DataSet
 from ..metrics import occupied_arcs
 from ..models import SymmetryModel
 from ..objectives import Blur, PrototypeInference, TransformLikelihood, TwoStages
+from ..report.canvas import pixels
 from ..report.run_figures import Coordinate
 from ..report.symmetries import SymmetryFindings, symmetries_page
 from ..train import Config, Optimiser, TensorLoader, WarmupCosine, fit_symmetry
@@ -24,6 +25,7 @@ from ..transforms.warp import as_signal
 from ..utils.io import provenance, write_bytes, write_json
 from ..utils.seeds import generator, seeded
 from ..utils.shapes import check_count, check_tensor
+from .config import check_device
 from .coordinates import AFFINE, COLOUR, Wanted, resolve_ranges
 from .reporting import half_ranges
 
@@ -94,6 +96,7 @@ class SymmetryFinder:
         seed: of weights, order and noise.
         device: "auto", "cpu", "cuda" or "mps".
         folder: where the log and checkpoints go; nothing is kept if None.
+        resume: whether to go on from the last checkpoint in the folder, if there is one.
         progress: whether a bar is shown; if None, on a terminal.
 
     After `fit`: `model_`, the `SymmetryModel`; `history_`; `prototypes_` of all images, `(N, C, H, W)`.
@@ -120,11 +123,13 @@ class SymmetryFinder:
         seed: int = 0,
         device: str = "auto",
         folder: str | Path | None = None,
+        resume: bool = False,
         progress: bool | None = None,
     ) -> None:
         self.transform, self.steps, self.batch_size, self.samples = transform, steps, batch_size, samples
         self.copies, self.anchored, self.inference, self.generative = copies, anchored, inference, generative
-        self.lr, self.seed, self.device, self.folder, self.progress = lr, seed, device, folder, progress
+        self.lr, self.seed, self.device = lr, seed, device
+        self.folder, self.resume, self.progress = folder, resume, progress
 
     def fit(self, X: DataSet | Tensor | np.ndarray, y: object = None) -> Self:
         """Learns prototypes and their transformations from images; labels are not looked at.
@@ -134,6 +139,7 @@ class SymmetryFinder:
             y: ignored, as scikit-learn has it.
         """
         x = _images(X)
+        check_device(self.device)
         ranges = self.looked_for()
         first, second = (check_count("steps", n) for n in self.steps)
         with seeded(self.seed):
@@ -189,6 +195,7 @@ class SymmetryFinder:
         v = recentred(v, group.names)
         found = half_ranges(v, group.bounds.cpu(), group.periodic).double().numpy()
         few = torch.linspace(0, len(x) - 1, min(shown, len(x))).long()
+        variations = self.resample(x[few], 3, seed=self.seed).transpose(0, 1)
         looked = np.array([(b - a) / 2 for a, b in self._looked()])
         findings = SymmetryFindings(
             title="Symmetries",
@@ -196,9 +203,9 @@ class SymmetryFinder:
             words=_words(group.names, found, looked, self._arcs(v)),
             coordinates=self._coordinates(),
             half_ranges=found,
-            inputs=_bytes(as_signal(x[few], "bilinear")),
-            prototypes=_bytes(self.predict(x[few])),
-            resampled=[_bytes(views) for views in self.resample(x[few], 3, seed=self.seed).transpose(0, 1)],
+            inputs=[pixels(image) for image in as_signal(x[few], "bilinear")],
+            prototypes=[pixels(image) for image in self.predict(x[few])],
+            resampled=[[pixels(view) for view in views] for views in variations],
             v=[v[:, k].double().numpy() for k in few.tolist()],
             facts=self._facts(),
             code="finder.resample(x, 10)  # natural variations of images (B, C, H, W)",
@@ -234,8 +241,8 @@ class SymmetryFinder:
 
         groups = {"inference": optimiser(self.lr[0], first, 3.0), "density": optimiser(self.lr[1], second, 2.0)}
         folder = None if self.folder is None else Path(self.folder)
-        places: Any = {"accelerator": self.device, "folder": folder, "progress": self.progress, "seed": self.seed}
-        return Config(steps=first + second, groups=groups, **places)
+        places: Any = {"accelerator": self.device, "folder": folder, "resume": self.resume, "progress": self.progress}
+        return Config(steps=first + second, groups=groups, seed=self.seed, **places)
 
     @torch.no_grad()
     def _each(self, X: Any, work: Callable[[Tensor], Tensor], dim: int = 0) -> Tensor:
@@ -312,8 +319,8 @@ def _images(X: DataSet | Tensor | np.ndarray) -> Tensor:
 
 def _whole(ranges: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
     """The ranges that are looked for, angles and hues on the whole circle."""
-    if "crop" in ranges:
-        raise ValueError("transform: received 'crop', which loses what is outside; accepted are coordinates of groups")
+    if other := {"crop", "warp"} & set(ranges):
+        raise ValueError(f"transform: received {other.pop()!r}; accepted are coordinates of groups of images")
     whole = {"angle": math.pi, "hue": 0.5}
     return {name: (-whole[name], whole[name]) if name in whole else ends for name, ends in ranges.items()}
 
@@ -349,9 +356,3 @@ def _words(names: Sequence[str], found: np.ndarray, looked: np.ndarray, arcs: Ma
             span = f"±{low * scale:.3g}{unit} to ±{high * scale:.3g}{unit} from image to image"
             words.append(f"{name}: {arcs.get(name, '')}±{middle * scale:.3g}{unit} ({span}).")
     return words
-
-
-def _bytes(images: Tensor) -> list[np.ndarray]:
-    """Images in [0, 1] as `(H, W, 3)` bytes."""
-    level = (images.clamp(0, 1) * 255).round().to(torch.uint8).expand(-1, 3, -1, -1)
-    return list(level.movedim(1, -1).cpu().numpy())

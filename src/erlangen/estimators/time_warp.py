@@ -113,6 +113,7 @@ class TimeWarpClassifier(ClassifierMixin, SeriesEstimator):
         """
         counted(self, ("width", "epochs", "steps", "batch_size", "samples", "eval_samples"))
         check_positive("spread", self.spread)
+        check_device(self.device)
         x = self._read(X, reset=True)
         if y is None:
             name = type(self).__name__
@@ -166,5 +167,5 @@ class TimeWarpClassifier(ClassifierMixin, SeriesEstimator):
         main, slow = (Optimiser("adam", lr, schedule=Cosine()) for lr in (self.lr, SLOWER * self.lr))
         steps = max(self.steps, self.epochs * per_epoch)
         groups = {"conditional": slow}
-        places: Any = {"seed": seed, "accelerator": check_device(self.device), "progress": False}
+        places: Any = {"seed": seed, "accelerator": self.device, "progress": False}
         return Config(steps=steps, optimiser=main, groups=groups, **places)

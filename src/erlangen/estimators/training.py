@@ -116,6 +116,7 @@ def train_run(setting: Setting, folder: Path, *, resume: bool = False, bar: bool
 
 def training_config(config: RunConfig, per_epoch: int, folder: Path, resume: bool) -> Config:
     """The settings of `erlangen.train.fit`; ten validations, for they cost as much as many steps."""
+    check_device(config.device)
     length = config.steps or (config.epochs or 0) * per_epoch
     return Config(
         validate_every=max(1, length // 10),
@@ -125,7 +126,7 @@ def training_config(config: RunConfig, per_epoch: int, folder: Path, resume: boo
         seed=config.seed,
         precision=config.precision,
         compile=config.compile,
-        accelerator=check_device(config.device),
+        accelerator=config.device,
         folder=folder,
         resume=resume,
         checkpoint_seconds=config.checkpoint_seconds,

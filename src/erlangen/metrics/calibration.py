@@ -137,13 +137,19 @@ def ekld(log_probs: Tensor, moved_log_probs: Tensor, y: Tensor) -> Divergence:
 
 
 def kl(log_p: Tensor, log_q: Tensor) -> Tensor:
-    r"""$\mathrm{KL}[p \,\|\, q]$ over the last dimension; what has no probability adds nothing.
+    r"""$\mathrm{KL}[p \,\|\, q] = \sum p \log \frac pq$ over the last dimension.
+
+    It is $\sum p \, (e^d - 1 - d)$ with $d = \log \frac qp$, of which no term is negative: those of distributions that
+    are nearly alike do not cancel.
 
     Shape:
         log_p, log_q: normalised log-probabilities, `(..., K)`; result: `(...)`.
     """
-    p = log_p.exp()
-    return torch.where(p == 0, 0.0, p * (log_p - log_q)).sum(-1)
+    p, q, gap = log_p.exp(), log_q.exp(), log_q - log_p
+    close = gap.abs() < 1
+    near = torch.where(close, gap, 0.0)
+    each = torch.where(close, p * (near.expm1() - near), q - p - p * gap)  # p e^d may overflow before p is multiplied
+    return torch.where(p == 0, q, each).sum(-1)
 
 
 def _check_normalised(name: str, log_probs: Tensor) -> None:

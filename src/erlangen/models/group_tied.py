@@ -36,7 +36,7 @@ class GroupTied(nn.Module):
     The paper says "a pooling over a group" and not which; there is no published code.
 
     Args:
-        first: the layer that is tied, an `nn.Linear` on flattened inputs or any module on inputs.
+        first: the layer that is tied, an `nn.Linear` (or `nn.LazyLinear`) on flattened inputs or any module on inputs.
         group: the finite group.
         rest: what follows, from pooled features to logits.
         pool: "max" or "mean" over the group.
@@ -92,6 +92,8 @@ class GroupTied(nn.Module):
             result: `(n, B, features)` for an `nn.Linear`, `(n, B, ...)` for others.
         """
         x = as_signal(x, "bilinear", self.group.bounds)
+        if isinstance(self.first, nn.LazyLinear):
+            self.first(x[:1].flatten(1))  # which makes its weights, and an nn.Linear of it
         if isinstance(self.first, nn.Linear):
             weight = self.tied(self.first.weight, x)
             bias = None if self.first.bias is None else self.first.bias.repeat(len(weight))

@@ -52,7 +52,8 @@ class Blur(nn.Module):
         for dim in range(2, x.ndim):
             rows = x.movedim(dim, -1)
             padded = F.pad(rows.reshape(-1, 1, rows.shape[-1]), (2, 2))
-            x = F.conv1d(padded, kernel.view(1, 1, -1)).reshape(rows.shape).movedim(-1, dim)
+            with torch.autocast(x.device.type, enabled=False):  # what is compared later must not be rounded
+                x = F.conv1d(padded, kernel.view(1, 1, -1)).reshape(rows.shape).movedim(-1, dim)
         return x
 
 

@@ -96,8 +96,9 @@ class Experiment:
             ValueError: the experiment has no such setting, data set or method.
         """
         base = self.smoke if smoke else self.full
-        if unknown := sorted(set(changes) - {f.name for f in dataclasses.fields(base)}):
-            known = ", ".join(f.name for f in dataclasses.fields(base))
+        names = {f.name for f in dataclasses.fields(base)}
+        if unknown := sorted(set(changes) - names):
+            known = ", ".join(name for name in ("datasets", "methods", "pair", "seed", "device") if name in names)
             raise ValueError(f"{unknown[0]}: received for {self.id}, which has none; accepted are {known}")
         some = {name: self._some(name, changes[name]) for name in ("datasets", "methods") if name in changes}
         return dataclasses.replace(base, **changes | some)

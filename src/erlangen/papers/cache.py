@@ -20,7 +20,7 @@ from ..utils.io import plain, write_bytes
 __all__ = ["digest", "kept", "kept_many"]
 
 # What decides how a model comes out. A change there is a new model: a row must not name a commit that did not make it.
-TRAINS = ("utils", "transforms", "distributions", "nets", "data", "models", "objectives", "train")
+TRAINS = ("utils", "transforms", "distributions", "nets", "data", "metrics", "models", "objectives", "train")
 EXTRA = "extra/"
 
 

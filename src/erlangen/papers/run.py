@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
+from concurrent.futures import as_completed
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from ..utils.processes import processes
 from .base import Experiment, experiments
 from .store import Results, record, write
 
@@ -70,17 +70,15 @@ def reproduce(
 def _seeds(name: str, configs: Sequence[Any], device: str, jobs: int) -> Iterator[Results]:
     jobs = min(jobs, len(configs))
     if jobs == 1:
-        yield from (_one(name, config, device, None) for config in configs)
+        yield from (_one(name, config, device) for config in configs)
         return
     threads = max(1, (os.cpu_count() or 1) // jobs)
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:  # CUDA does not survive a fork
-        waiting = [pool.submit(_one, name, config, device, threads) for config in configs]
+    with processes(jobs, threads) as pool:
+        waiting = [pool.submit(_one, name, config, device) for config in configs]
         yield from (future.result() for future in as_completed(waiting))
 
 
-def _one(name: str, config: Any, device: str, threads: int | None) -> Results:
-    if threads is not None:
-        torch.set_num_threads(threads)
+def _one(name: str, config: Any, device: str) -> Results:
     start = time.monotonic()
     rows = experiments()[name].run(config)
     return record(config, rows, device=device, seconds=time.monotonic() - start)

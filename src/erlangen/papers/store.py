@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from ..utils.io import plain, provenance, read_json, write_json, write_npz
 from .base import Experiment, Row
 
-__all__ = ["Results", "Run", "merge", "read", "record", "write"]
+__all__ = ["Results", "Run", "as_bytes", "merge", "read", "record", "write"]
 
 Run = dict[str, Any]
 
@@ -36,6 +38,11 @@ def record(config: Any, rows: Sequence[Row], *, device: str, seconds: float) -> 
     about = provenance(config, device=device, seconds=seconds)
     settings = about.pop("config")
     return Results([{"id": run, "config": settings, "provenance": about}], [{**row, "run": run} for row in rows])
+
+
+def as_bytes(x: Tensor) -> np.ndarray:
+    """Images in [0, 1] as they are kept for a figure, in uint8."""
+    return (x.clamp(0, 1) * 255).round().to(torch.uint8).cpu().numpy()
 
 
 def merge(old: Results, new: Results, keys: Sequence[str]) -> Results:

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-import numpy as np
 from torch import Tensor
 
 from .audit_figures import WIDTH, classes_figure, ladder_figure, overview_figure
-from .canvas import encode
+from .canvas import encode, pixels
 from .page import Image, Section, page
 from .run_figures import class_words, enlarge
 
@@ -123,8 +122,7 @@ def _worst(record: Mapping[str, Any], pictures: Sequence[Shown]) -> Section:
 
 
 def _image(x: Tensor, words: str) -> Image:
-    array = (x.double().clamp(0, 1).expand(3, -1, -1).movedim(0, -1).numpy() * 255).round().astype(np.uint8)
-    return Image(encode(enlarge(array)), words, words, width=132)
+    return Image(encode(enlarge(pixels(x))), words, words, width=132)
 
 
 def _lit(x: Tensor, look: Tensor) -> Tensor:

@@ -16,9 +16,8 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,6 +40,7 @@ from ..distributions import (
     quadrature,
 )
 from ..utils.io import provenance, write_json
+from ..utils.processes import processes
 from ..utils.seeds import seeded
 from .gallery import Progress
 from .targets import FINE, PROBLEMS, Problem, box_grid
@@ -210,17 +210,12 @@ def fitted(family: str, name: str, seed: int, budget: Budget) -> tuple[dict[str,
         return row, density_image(q, problem)
 
 
-def _fitted_alone(*job: Any) -> tuple[dict[str, Any], np.ndarray]:
-    torch.set_num_threads(1)
-    return fitted(*job)
-
-
 def _all_fitted(jobs: list[tuple[Any, ...]], workers: int) -> Iterator[tuple[dict[str, Any], np.ndarray]]:
     if workers == 1:
         yield from (fitted(*job) for job in jobs)
         return
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        for done in as_completed([pool.submit(_fitted_alone, *job) for job in jobs]):
+    with processes(workers) as pool:
+        for done in as_completed([pool.submit(fitted, *job) for job in jobs]):
             yield done.result()
 
 

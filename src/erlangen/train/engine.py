@@ -33,7 +33,8 @@ def launch(objective: Objective, config: Config) -> Fabric:
         strategy = "ddp_find_unused_parameters_true" if getattr(objective, "burn_in", 0) else "ddp"
     places: Any = {"accelerator": config.accelerator, "devices": config.devices, "num_nodes": config.num_nodes}
     with _silent("lightning_fabric"):  # which announces itself on standard error
-        fabric = Fabric(strategy=strategy, precision=config.precision, **places)
+        precision = "32-true" if config.precision == "tf32-mixed" else config.precision
+        fabric = Fabric(strategy=strategy, precision=precision, **places)
         fabric.launch()
     return fabric
 
@@ -66,7 +67,7 @@ class Engine:
         make = (s.build(list(groups[name]), fabric.device, config.graph) for name, s in self.settings.items())
         optimisers = list(make)
         forward: Any = torch.compile(objective) if config.compile else objective
-        self.compiled = config.compile
+        self.compiled, self.rounded = config.compile, config.precision == "tf32-mixed"
         self.module, *wrapped = fabric.setup(forward, *optimisers)
         self.optimisers: dict[str, Any] = dict(zip(self.settings, wrapped, strict=True))
         self.graphs = Graphs() if config.graph else None
@@ -109,9 +110,10 @@ class Engine:
             for group in optimiser.param_groups:
                 group["lr"] = rate
         self._seed(0, step)
-        if self.graphs is None:
-            return self._take(batch)
-        losses, replayed = self.graphs(self._take, self.objective.branch(), batch)
+        with _rounded_products() if self.rounded else nullcontext():
+            if self.graphs is None:
+                return self._take(batch)
+            losses, replayed = self.graphs(self._take, self.objective.branch(), batch)
         if replayed:
             self.objective.counted()
         return losses
@@ -184,6 +186,17 @@ def _eagerly() -> Any:
 
     known = hasattr(config, "backward_pass_autocast")  # it is no public setting
     return config.patch(backward_pass_autocast="off") if known else nullcontext()
+
+
+@contextmanager
+def _rounded_products() -> Iterator[None]:
+    """Matrix products in TF32, which is a setting of the whole process."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from .alarm import Collapsed
 from .config import Config
 from .engine import Engine, launch
 from .history import History
+from .interrupt import held
 from .loader import Loader
 from .meters import Meter
 from .progress import tracked
@@ -41,7 +42,8 @@ def fit(
     """Trains an objective, in place.
 
     With a folder in the config, `log.jsonl` has a row for every `log_every` steps, and `checkpoint/` what is needed to
-    go on after a crash: on the CPU, a run that was killed and resumed ends with the same weights to the last bit.
+    go on after a crash: on the CPU, a run that was killed and resumed ends with the same weights to the last bit. An
+    interrupt (Ctrl-C) waits for the end of the step and its checkpoint; a second one does not.
     Nothing in a step waits for the device; the loss is looked at when a row is logged or a checkpoint is due.
 
     Several processes take the steps of one: each has its rows of every batch, and of the noise (see `GlobalNoise`).
@@ -63,6 +65,7 @@ def fit(
         Collapsed: the alarm found prototypes empty, and was asked to stop.
         Diverged: the loss or a weight is not finite. The last good checkpoint is kept.
         FileExistsError: the folder holds a run already, and `resume` is False.
+        KeyboardInterrupt: the run was interrupted.
         OSError: the last checkpoint could not be written; the objective has its weights.
     """
     check_batches(config, {"loader": loader, "validation": validation})
@@ -88,12 +91,17 @@ def train(
     run.begin()
     run.engine.objective.train()
     show = run.config.progress if run.first else False
-    with seeded(run.config.seed), tracked(run.step, run.steps, show) as tell:
+    # Of several processes each would stop at a step of its own.
+    whole = run.checkpoints is not None and run.engine.fabric.world_size == 1
+    with seeded(run.config.seed), held(whole) as interrupted, tracked(run.step, run.steps, show) as tell:
         for batch in _batches(run, loader):
             losses = _step(run, batch)
             on_step(run.step, losses)
             _after(run, validation)
             tell(run.histories)
+            if interrupted() and not run.over:
+                run.save()
+                break
 
 
 def _batches(run: Run, loader: Loader) -> Iterator[Sequence[Tensor]]:

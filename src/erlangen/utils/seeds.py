@@ -7,7 +7,13 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
-__all__ = ["generator", "seeded"]
+__all__ = ["check_seed", "generator", "seeded"]
+
+
+def check_seed(seed: object) -> None:
+    """Raises a `ValueError` unless `seed` is an integer from 0 to 2**32 - 1, the range that numpy accepts."""
+    if not isinstance(seed, int) or not 0 <= seed < 2**32:
+        raise ValueError(f"seed: received {seed!r}; accepted is an integer from 0 to 2**32 - 1")
 
 
 @contextmanager
@@ -30,8 +36,7 @@ def seeded(seed: int) -> Iterator[None]:
         >>> torch.equal(a, b)
         True
     """
-    if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**32:
-        raise ValueError(f"seed: received {seed!r}, accepted are integers from 0 to 2**32 - 1")
+    check_seed(int(seed) if isinstance(seed, np.integer) else seed)
     python, legacy, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
     try:

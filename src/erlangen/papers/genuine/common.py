@@ -21,7 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ...data import DataSet, load
+from ...data import DataSet, digits, load
 from ...distributions import Categorical
 from ...metrics import Saliency, consistency, distribution_invariance, logit_invariance, saliency_similarity
 from ...models import Averaged, GroupTied, Normalise
@@ -30,7 +30,6 @@ from ...train import Config, Optimiser, TensorLoader, fit
 from ...transforms import FiniteGroup, Rotations, Shifts
 from ...utils.seeds import generator, seeded
 from ..cache import kept
-from ..ltt.data import digits
 from . import posed
 from .posed import Posed, Posing
 
@@ -96,7 +95,7 @@ def group_of(config: Training) -> FiniteGroup:
 @lru_cache(maxsize=2)
 def images(source: str) -> DataSet:
     """Both files of a set in one, without its last class, in a random order, padded to 36 × 36."""
-    files = [digits(source, tuple(range(10)), s) if source == "drawn" else load(source, s) for s in ("train", "test")]
+    files = [digits(source, s) if source == "drawn" else load(source, s) for s in ("train", "test")]
     x, y = (torch.cat([getattr(file, name) for file in files]) for name in ("x", "y"))
     chosen = (y < CLASSES).nonzero().flatten()
     chosen = chosen[torch.randperm(len(chosen), generator=generator(0))]

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from ...metrics import Saliency, saliency_map, saliency_similarity
 from ..base import Claim, Row, Rows, experiment
 from ..draw import first, sheet
-from ..ltt.data import as_bytes
+from ..store import as_bytes
 from . import table1
 from .common import Training, group_of, part, trained
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from ...data import DataSet, PosedSet
+from ...data import DataSet, PosedSet, digits
 from ...data.glyphs import from_prototype
 from ...distributions import Conditional, FixedEntropyWeight, GlobalUniform, MeanFieldUniform, RealNVP
 from ...metrics import half_range
@@ -24,7 +24,8 @@ from ...train import Config, Cosine, Optimiser, TensorLoader, fit
 from ...transforms import Affine, AffineMatrix, Transform
 from ...utils.seeds import generator, seeded
 from ..cache import kept
-from .data import digits, glyph_set
+from .data import __file__ as sets
+from .data import glyph_set
 
 __all__ = ["Method", "Training", "build", "coordinates", "orientations", "ranges", "trained", "training_set"]
 
@@ -88,7 +89,7 @@ def training_set(config: Training) -> DataSet:
     """What is trained on."""
     if config.data.startswith("glyphs"):
         return glyph_set(config.data, config.inputs, config.seed, config.pair)
-    return digits(config.data, config.which, "train", config.inputs)
+    return digits(config.data, which=config.which, n=config.inputs)
 
 
 def build(config: Training) -> AveragedObjective:
@@ -146,7 +147,7 @@ def _conditional(config: Training, transform: Transform, channels: int) -> Condi
 def trained(config: Training, device: str = "cpu") -> tuple[Averaged, dict[str, Tensor]]:
     """The trained model, and what was watched: from the cache, by the hash of its config."""
     objective, notes = kept(
-        config, device, lambda: build(config), lambda o: _train(o, config, device), code=(__file__,)
+        config, device, lambda: build(config), lambda o: _train(o, config, device), code=(__file__, sets)
     )
     return objective.averaged, notes
 
@@ -168,7 +169,7 @@ def _train(objective: AveragedObjective, config: Training, device: str) -> dict[
         alone: Any = {**common, "optimiser": replace(optimiser, weight_decay=config.decay)}
         fit(objective, loader, Config(steps=config.frozen, log_every=500, **alone))
         objective.averaged.model.requires_grad_(False)
-    watched = digits(config.data, config.which, "test", 200).to(device) if config.watch else None
+    watched = digits(config.data, "test", which=config.which, n=200).to(device) if config.watch else None
 
     def note(step: int, _: object) -> None:
         if watched is not None and step % config.watch == 0:

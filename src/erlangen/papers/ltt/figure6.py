@@ -20,12 +20,12 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
+from ...data import digits
 from ...metrics import circle_histogram
 from ...report.style import COLOURS, MUTED
 from ..base import Claim, Row, Rows, experiment
 from ..draw import NAMES, TINTS, blank, first, panels, picture, polar
 from .common import Method, Training, coordinates, ranges, trained
-from .data import digits
 
 DIGITS = (0, 1, 5, 6, 9)
 METHODS: tuple[tuple[Method, float, int], ...] = (  # with the weight α and the classifier's filters
@@ -88,7 +88,7 @@ def run(config: Config) -> list[Row]:
     for method, alpha, filters in config.methods:
         training = build(config, method, alpha, filters)
         model, notes = trained(training, config.device)
-        test = digits(training.data, DIGITS, "test", config.inputs).to(config.device)
+        test = digits(training.data, "test", which=DIGITS, n=config.inputs).to(config.device)
         mean = ranges(model, test, config.samples).tolist()
         examples = torch.stack([(test.y == c).nonzero()[0, 0] for c in range(len(DIGITS))])
         turn = coordinates(model, test.x[examples], 5000)[..., model.transform.names.index("angle")]

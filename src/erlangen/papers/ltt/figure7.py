@@ -20,14 +20,15 @@ import torch
 from matplotlib.figure import Figure
 
 from ...align import congeal, mean_shift
-from ...data import rotated
+from ...data import digits, rotated
 from ...data.glyphs import from_prototype
 from ...metrics import pairwise_gap, rotation_angle, sharpness
 from ...models import Averaged
 from ..base import Claim, Row, Rows, experiment
 from ..draw import first, picture, sheet
+from ..store import as_bytes
 from .common import Training, trained
-from .data import as_bytes, as_glyphs, digits, glyph_set
+from .data import as_glyphs, glyph_set
 
 TRAINING = Training(data="glyphs-45")
 SHOWN = 8  # copies and prototypes that are kept for the figure
@@ -91,15 +92,14 @@ def copies(config: Config, model: Averaged, scale: float) -> list[Row]:
         row: Row = {"part": "b", "method": "mean-shift", "dataset": "glyphs-90", "class": name, "seed": config.seed}
         row |= {"scale": scale, "gap": pairwise_gap(angle + turn).rad2deg().item()}
         row |= {"gap_before": pairwise_gap(angle).rad2deg().item()}
-        both = torch.stack((x[:SHOWN], moved.x[:SHOWN]))
-        rows.append({**row, "images": as_bytes(both)})
+        rows.append({**row, "images": as_bytes(torch.stack((x[:SHOWN], moved.x[:SHOWN])))})
     return rows
 
 
 def classes(config: Config, model: Averaged, scale: float) -> list[Row]:
     """Part d: one row for each digit and way to align."""
     rows: list[Row] = []
-    many = digits(config.source, config.which, "test", None)
+    many = digits(config.source, "test", which=config.which)
     index = torch.cat([(many.y == c).nonzero().flatten()[: config.per_digit] for c in range(len(config.which))])
     data = rotated(many.subset(index), math.pi / 4, seed=config.seed)
     x, y = as_glyphs(data.x).to(model.transform.bounds) / 255, data.y.to(model.transform.bounds.device)

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from ...data import DataSet, Fold, folds, mnist
+from ...data import DataSet, Fold, digits, folds, mnist
 from ...distributions import Conditional, GlobalUniform, RealNVP, preset
 from ...metrics import ece, nll
 from ...models import Averaged, Normalise
@@ -38,7 +38,6 @@ from ...train import Config, Optimiser, TensorLoader, fit_many
 from ...transforms import Similarity, Transform
 from ...utils.seeds import seeded
 from ..cache import kept_many
-from ..ltt.data import digits
 
 __all__ = ["LOCALISED", "Trained", "Training", "build", "fold", "predictions", "scores", "test_set", "trained"]
 
@@ -87,7 +86,7 @@ class Training:
 
 @lru_cache(maxsize=4)
 def _folds(source: str, size: int, count: int, held: int) -> list[Fold]:
-    data = mnist() if source == "mnist" else digits(source, tuple(range(10)), "train")
+    data = mnist() if source == "mnist" else digits(source)
     return folds(data, size, count=count, validation=held)
 
 
@@ -99,7 +98,7 @@ def fold(config: Training) -> Fold:
 @lru_cache(maxsize=2)
 def test_set(source: str, n: int) -> DataSet:
     """The first n digits of the test set."""
-    data = mnist("test") if source == "mnist" else digits(source, tuple(range(10)), "test")
+    data = mnist("test") if source == "mnist" else digits(source, "test")
     return data.subset(torch.arange(n))
 
 

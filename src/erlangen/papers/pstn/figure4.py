@@ -26,7 +26,7 @@ from ...metrics import angle_error
 from ...report.style import COLOURS, MUTED
 from ..base import Claim, Row, Rows, experiment
 from ..draw import first, picture, sheet
-from ..ltt.data import as_bytes
+from ..store import as_bytes
 from .draw import NAMES, TINTS
 from .frozen import Found, Frozen, classifiers, data_set, localise, localisers
 

@@ -25,7 +25,7 @@ from ...metrics import box_overlap
 from ...transforms import Transform
 from ..base import Claim, Row, Rows, experiment
 from ..draw import first, picture, sheet
-from ..ltt.data import as_bytes
+from ..store import as_bytes
 from . import figure4
 from .draw import NAMES
 from .figure4 import ALPHA, METHODS

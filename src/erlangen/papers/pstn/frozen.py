@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from ...data import DataSet, fashion_mnist, mnist, placed, rotated
+from ...data import DataSet, digits, fashion_mnist, mnist, placed, rotated
 from ...distributions import Conditional, Dirac, GlobalUniform, RealNVP, StudentT
 from ...models import Averaged
 from ...nets import Localiser, SmallCNN
@@ -32,7 +32,6 @@ from ...train import Config, Cosine, Optimiser, TensorLoader, fit_many
 from ...transforms import Affine, Transform
 from ...utils.seeds import seeded
 from ..cache import kept_many
-from ..ltt.data import digits
 
 __all__ = ["Found", "Frozen", "classifiers", "data_set", "localise", "localisers", "moves", "upright"]
 
@@ -78,7 +77,7 @@ class Frozen:
 def upright(source: str, split: str, inputs: int = 0) -> DataSet:
     """A set as it is."""
     read = {"mnist": mnist, "fashion-mnist": fashion_mnist}
-    data = read[source](split) if source in read else digits(source, tuple(range(10)), split)
+    data = read[source](split) if source in read else digits(source, split)
     return data.subset(torch.arange(inputs)) if inputs else data
 
 

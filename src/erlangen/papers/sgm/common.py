@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ...data import DataSet, coloured, mnist, rotated, sprites
+from ...data import DataSet, coloured, digits, mnist, rotated, sprites
 from ...distributions import Conditional, Gaussian, SplineFlow
 from ...metrics import orbit_spread
 from ...models import SymmetryModel
@@ -27,7 +27,7 @@ from ...train import Config, Optimiser, TensorLoader, WarmupCosine, fit_symmetry
 from ...transforms import HSV, Affine, Group
 from ...utils.seeds import generator, seeded
 from ..cache import kept
-from ..ltt.data import as_bytes, digits
+from ..store import as_bytes
 
 __all__ = [
     "Training",
@@ -121,7 +121,7 @@ TINY: Any = {
 def _whole(data: str, added: float, which: tuple[int, ...], split: str, size: int) -> DataSet:
     if data == "sprites":
         return sprites(20_000 if split == "train" else 2_000, seed=int(split != "train"), size=size)
-    source = digits("drawn" if data.startswith("drawn") else "mnist", which, split)
+    source = digits("drawn" if data.startswith("drawn") else "mnist", split, which=which)
     if len(which) == 10 and data in ("mnist", "colour"):  # in the order of the file, the last for validation
         source = mnist(split)
         source = source.subset(torch.arange(len(source) - HELD)) if split == "train" else source
@@ -222,7 +222,8 @@ def _train(objective: TwoStages, config: Training, device: str) -> dict[str, Ten
         "density": Optimiser("adamw", config.lr[1], weight_decay=1e-4, clip=2.0, schedule=_warm(second, 0.03)),
     }
     kind = torch.device(device).type
-    places: Any = {"accelerator": kind, "graph": config.graph and kind == "cuda", "seed": config.seed}
+    fast: Any = {"graph": config.graph, "precision": "tf32-mixed"} if kind == "cuda" else {}
+    places: Any = {"accelerator": kind, "seed": config.seed, **fast}
     how = Config(steps=first + second, groups=groups, log_every=100, **places)
     loader = TensorLoader(data_set(config, "train").x, batch_size=config.batch, seed=config.seed, drop_last=True)
     start = time.monotonic()

@@ -17,7 +17,7 @@ from ...report.style import COLOURS
 from ...utils.seeds import generator
 from ..base import Row, Rows
 from ..draw import picture, sheet
-from ..ltt.data import as_bytes
+from ..store import as_bytes
 from .common import on_device
 
 __all__ = ["marginal_figure", "marginal_rows"]

@@ -61,7 +61,8 @@ def _train(objective: Elbo, config: VaeTraining, device: str) -> dict[str, Tenso
     schedule = WarmupCosine(max(1, config.steps * 15 // 100), 1e-4)
     optimiser = Optimiser("adamw", config.lr, weight_decay=1e-4, clip=10.0, schedule=schedule)
     kind = torch.device(device).type
-    places: Any = {"accelerator": kind, "graph": kind == "cuda", "seed": config.seed, "log_every": 200}
+    fast: Any = {"graph": True, "precision": "tf32-mixed"} if kind == "cuda" else {}
+    places: Any = {"accelerator": kind, "seed": config.seed, "log_every": 200, **fast}
     data = data_set(config.symmetry, "train")
     loader = TensorLoader(data.x, batch_size=min(config.batch, len(data)), seed=config.seed, drop_last=True)
     fit(objective, loader, Config(steps=config.steps, optimiser=optimiser, **places))
