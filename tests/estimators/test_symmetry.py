@@ -2,19 +2,24 @@
 
 import json
 import math
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
+from sklearn.base import clone
 
 from erlangen import cli
 from erlangen.cli.symmetries import Symmetries
 from erlangen.data import glyphs, loose_images
-from erlangen.estimators import SymmetryFinder
-from erlangen.estimators.symmetry import recentred
+from erlangen.estimators import SymmetryFinder, symmetry, symmetry_report
+from erlangen.estimators.sources import load_images
+from erlangen.estimators.symmetry_report import recentred
 from erlangen.models import Anchored, Voted
-from erlangen.train import Collapsed
+from erlangen.report.symmetries import middle_of
+from erlangen.train import Collapsed, fit_symmetry
 from erlangen.transforms import Affine
 
 TINY = {"steps": (2, 2), "batch_size": 8, "samples": 1, "inference": (8,), "generative": (8,), "progress": False}
@@ -126,6 +131,130 @@ def test_other_coordinates(names):
     assert finder.prototypes_.isfinite().all()
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"steps": 5}, "steps: received int 5; accepted are two numbers"),
+        ({"steps": (2, 0)}, "steps: received int 0"),
+        ({"lr": 0.1}, "lr: received float 0.1; accepted are two rates"),
+        ({"batch_size": "8"}, "batch_size: received str '8'"),
+        ({"device": "abacus"}, "device: received 'abacus', which this machine does not have"),
+        ({"transform": ("warp",)}, "transform: received 'warp', which is for series"),
+        (
+            {"transform": {"angle": 0.3}},
+            "transform: received angle from -0.3 to 0.3; accepted is angle without a range",
+        ),
+    ],
+)
+def test_settings_are_refused_before_anything_is_written(change, words, tmp_path):
+    with pytest.raises(ValueError, match=words):
+        SymmetryFinder(**{**TINY, "device": "cpu", "folder": tmp_path / "run", **change}).fit(glyphs(8))
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("x", "words"),
+    [
+        ("pictures", "X: received str 'pictures'; accepted are images"),
+        (np.full((2, 1, 8, 8), 200.0), "X: received images from 200 to 200; accepted"),
+        (np.full((2, 1, 8, 8), np.nan), "X: received images from nan to nan; accepted"),
+        (np.zeros((2, 8, 8, 3), np.uint8), "whose channels seem to come last"),
+        (np.zeros((2, 1, 8, 8), np.uint16), "X: received a uint16 tensor"),
+        (np.zeros((2, 1, 8, 8), np.uint8), "transform: received hue for images of 1 channels"),
+    ],
+)
+def test_images_that_are_none_are_refused(x, words):
+    with pytest.raises(ValueError, match=words):
+        SymmetryFinder(("hue",), device="cpu", **TINY).fit(x)
+
+
+def test_images_must_be_those_of_fit(finder):
+    with pytest.raises(ValueError, match=r"X: received .*; accepted is images \(N, 3, 32, 32\), as in fit"):
+        finder.predict(torch.rand(2, 3, 16, 16))
+    for name in ("shown", "samples", "images"):
+        with pytest.raises(ValueError, match=f"{name}: received int 0"):
+            finder.report(glyphs(2), **{name: 0})
+    with pytest.raises(ValueError, match="samples: received 20; accepted are at least 50"):
+        finder.report(glyphs(2), samples=20)
+
+
+def test_it_is_an_estimator_of_scikit_learn():
+    finder = SymmetryFinder(("tx",), seed=3)
+    assert repr(clone(finder)) == "SymmetryFinder(seed=3, transform=('tx',))"
+
+
+def test_a_folder_keeps_what_was_learned(tmp_path):
+    settings = {**TINY, "device": "cpu", "folder": tmp_path}
+    finder = SymmetryFinder(("tx", "ty"), **settings).fit(glyphs(12))
+    again = SymmetryFinder.load(tmp_path)
+    x = glyphs(3, seed=1).x
+    assert torch.equal(again.predict(x), finder.predict(x))
+    assert torch.equal(again.resample(x, 2), finder.resample(x, 2))
+    assert again.report(x, samples=50).findings.facts == finder.facts_
+    assert f'SymmetryFinder.load("{tmp_path.as_posix()}")' in finder.report(x, samples=50).findings.code
+    SymmetryFinder(("tx",), **settings).fit(glyphs(12))  # a run that was finished is replaced
+    assert SymmetryFinder.load(tmp_path).model_.group.names == ("tx",)
+    with pytest.raises(ValueError, match="which holds no run"):
+        SymmetryFinder.load(tmp_path / "elsewhere")
+
+
+def test_a_run_that_was_stopped_goes_on(tmp_path, monkeypatch):
+    """It ends as the run that nothing stopped, to the bit, and nothing is lost on the way."""
+
+    class Stop(Exception):
+        pass
+
+    def stopping(objective, loader, config):
+        def on_step(step, losses):
+            if step == 3:
+                raise Stop
+
+        return fit_symmetry(objective, loader, replace(config, checkpoint_every=1), on_step=on_step)
+
+    settings = {**TINY, "steps": (2, 3), "device": "cpu"}
+    whole = SymmetryFinder(("tx", "ty"), **settings).fit(glyphs(12))
+    finder = SymmetryFinder(("tx", "ty"), folder=tmp_path, **settings)
+    monkeypatch.setattr(symmetry, "fit_symmetry", stopping)
+    with pytest.raises(Stop):
+        finder.fit(glyphs(12))
+    monkeypatch.undo()
+    with pytest.raises(FileExistsError, match=r"holds a run that was not finished; .* resume=True"):
+        finder.fit(glyphs(12))
+    with pytest.raises(ValueError, match=r"which has no model\.safetensors: it was not finished"):
+        SymmetryFinder.load(tmp_path)
+    for wrong, words in (({"batch_size": 4}, "batch_size: received 4"), ({"seed": 1}, "seed: received 1, but the run")):
+        with pytest.raises(ValueError, match=words):
+            SymmetryFinder(("tx", "ty"), folder=tmp_path, resume=True, **{**settings, **wrong}).fit(glyphs(12))
+    resumed = SymmetryFinder(("tx", "ty"), folder=tmp_path, resume=True, **settings)
+    with pytest.raises(ValueError, match="X: received other images than the run"):
+        resumed.fit(glyphs(12, seed=1))
+    resumed.fit(glyphs(12))
+    assert torch.equal(resumed.prototypes_, whole.prototypes_)
+    assert all(torch.equal(a, b) for a, b in zip(resumed.model_.parameters(), whole.model_.parameters(), strict=True))
+
+
+def test_other_channels_are_shown_as_their_mean():
+    x = torch.rand(8, 4, 8, 8)
+    found = SymmetryFinder(("tx",), device="cpu", **TINY).fit(x).report(x, samples=50, shown=2)
+    grey = (x[0].mean(0) * 255).round().byte().numpy()
+    assert np.array_equal(found.findings.inputs[0], np.repeat(grey[..., None], 3, -1))
+
+
+def test_images_are_measured_in_all_parts_of_a_set(finder):
+    """Folders are sorted, so that the first images would be those of the first sub-folder."""
+    found = finder.report(glyphs(24), samples=50, images=5, shown=2)
+    assert len(found.images) == len(found.half_ranges) == 5
+    assert int(found.images[-1]) > 12
+    assert "24 images of 32×32 pixels; no labels were used. Ranges are those of 5 of them" in found.findings.lead
+    one = finder.report(glyphs(1), samples=50)
+    assert "from image to image" not in str(one)
+
+
+def test_the_median_is_the_range_of_some_image():
+    low, middle, high = middle_of(np.array([[1.0], [1.1], [3.0], [3.1]]))
+    assert (low, middle, high) == (1.0, 1.1, 3.1)
+
+
 def test_what_is_wrong_is_refused():
     with pytest.raises(ValueError, match="call of fit first"):
         SymmetryFinder().predict(glyphs(2))
@@ -155,12 +284,48 @@ def test_a_folder_of_loose_pictures(tmp_path):
         loose_images(tmp_path / "nowhere")
 
 
-def test_the_command_takes_folders_with_and_without_classes(tmp_path):
-    folder_of(tmp_path / "classes" / "a", n=2)
+def test_folders_with_and_without_sub_folders(tmp_path):
+    folder_of(tmp_path / "mine" / "a" / "deep", n=2)
+    folder_of(tmp_path / "mine" / "empty", n=0)
     folder_of(tmp_path / "loose", n=3)
-    for name, n in (("classes", 2), ("loose", 3)):
-        assert Symmetries(str(tmp_path / name), size=8)._data().x.shape == (n, 3, 8, 8)
-    assert len(Symmetries("glyphs-90", small=True)._data()) == 4000
+    (tmp_path / "mine" / "a" / "up").symlink_to(tmp_path / "mine")
+    Image.new("L", (16, 16)).save(tmp_path / "mine" / "one.png")
+    for name, n in (("mine", 3), ("loose", 3)):
+        assert load_images(str(tmp_path / name), size=8).x.shape == (n, 3, 8, 8)
+    with pytest.raises(ValueError, match="has no pictures in it or below it"):
+        load_images(str(tmp_path / "mine" / "empty"))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "shape"),
+    [([(20, 12)] * 2, (20, 12)), ([(200, 50)] * 2, (64, 16)), ([(20, 12), (12, 20)], (64, 64))],
+)
+def test_pictures_keep_their_form_where_they_have_one(tmp_path, sizes, shape):
+    for k, (height, width) in enumerate(sizes):
+        Image.new("RGB", (width, height)).save(tmp_path / f"{k}.png")
+    assert load_images(str(tmp_path)).x.shape[2:] == shape
+
+
+def test_a_file_needs_no_labels(tmp_path):
+    path = tmp_path / "mine.npz"
+    np.savez(path, x=np.zeros((4, 9, 7), np.uint8))
+    assert load_images(str(path)).x.shape == (4, 1, 9, 7)
+    np.savez(path, z=np.zeros(3))
+    with pytest.raises(ValueError, match="with z; accepted for 'train' are x, or x_train"):
+        load_images(str(path))
+    for source in (str(path), "glyphs"):
+        with pytest.raises(ValueError, match="size: received 8 for the"):
+            load_images(source, size=8)
+    with pytest.raises(ValueError, match="data: received 'nowhere', which does not exist; accepted is a folder"):
+        load_images("nowhere")
+
+
+def test_a_small_run_keeps_what_is_asked_for():
+    small = Symmetries(small=True)._settings()
+    assert (small["steps"], small["batch_size"], small["samples"]) == ((250, 900), 64, 1)
+    own = Symmetries(small=True, steps=(7, 8))._settings()
+    assert (own["steps"], own["batch_size"], own["samples"]) == ((7, 8), 64, 1)
+    assert "samples" not in Symmetries()._settings()
 
 
 def test_the_command(tmp_path, capsys):
@@ -172,6 +337,26 @@ def test_the_command(tmp_path, capsys):
     assert said[0].startswith("tx: ")
     assert said[2:4] == [str(out / "symmetries.html"), str(out / "symmetries.json")]
     assert (out / "symmetries.html").is_file()
+
+
+def test_the_command_leaves_out_what_it_cannot_read_and_goes_on(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(symmetry_report, "symmetries_page", lambda found: "")  # which takes longest
+    (folder_of(tmp_path / "mine", n=2) / "broken.png").touch()
+    out = tmp_path / "out"
+    arguments = ["--steps", "1", "1", "--batch-size", "2", "--device", "cpu", "--output", str(out)]
+    command = ["symmetries", str(tmp_path / "mine"), "--transform", "tx", *arguments]
+    assert cli.main(command) == 2
+    assert "or leave them out with --unreadable skip." in capsys.readouterr().err
+    assert cli.main([*command, "--unreadable", "skip"]) == 0
+    assert "left out: 1 files that cannot be read" in capsys.readouterr().out
+    stored = json.loads((out / "symmetries.json").read_text())
+    assert [Path(name).name for name in stored["images"]] == ["0.png", "1.png"]
+    assert [Path(name).name for name in stored["left_out"]] == ["broken.png"]
+    (out / "model.safetensors").unlink()
+    assert cli.main([*command, "--unreadable", "skip"]) == 2
+    assert "--output: received" in (said := capsys.readouterr().err)
+    assert "the same with --resume." in said
+    assert cli.main([*command, "--unreadable", "skip", "--resume"]) == 0
 
 
 def test_the_command_refuses_in_a_sentence(tmp_path, capsys):

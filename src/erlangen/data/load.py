@@ -121,7 +121,7 @@ def load(source: str | os.PathLike[str], split: str = "train", **options: Any) -
     if path.is_dir():
         return _folder(path, split, options)
     if path.suffix == ".npz":
-        _check_options(source, options, ("missing", "unequal"))
+        _check_options(source, options, ("missing", "unequal", "unlabelled"))
         return npz(path, split=split, **options)
     if path.suffix in SERIES and path.is_file():
         _check_options(source, options, ("label", "series", "missing", "unequal"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,22 @@ import torch
 from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
-from ..data import DataSet, FolderSet, load, named_sets
+from ..data import DataSet, FolderSet, load, loose_images, named_sets
 from ..data.images import SUFFIXES, image_size, quiet_bombs
 from ..utils.seeds import generator
 from .config import RunConfig
 
-__all__ = ["LARGEST", "check_parts", "class_root", "describe_data", "load_parts", "some", "some_rows"]
+__all__ = [
+    "LARGEST",
+    "check_parts",
+    "class_root",
+    "describe_data",
+    "digest",
+    "load_images",
+    "load_parts",
+    "some",
+    "some_rows",
+]
 
 LOG = logging.getLogger("erlangen.estimators")
 LARGEST = 64  # the side to which pictures are resized unless the user says otherwise
@@ -28,22 +39,48 @@ def load_parts(config: RunConfig) -> tuple[DataSet, DataSet | None, int | None]:
     """The training and the test part of what `config.data` names, and the size to which its pictures were resized."""
     source, path = config.data, Path(config.data).expanduser()
     if source in named_sets():
-        _no_size(config, f"the named set {source!r}")
-        if path.exists():
-            LOG.warning("%s is the named set; write ./%s for what has this name here.", source, source)
+        _is_named(source, config.size)
         return load(source), load(source, "test"), None
     if not path.exists():
         known = f"a named set ({', '.join(named_sets())}), a folder with a sub-folder for each class, a .npz file, or "
         known += "series in a .csv, .tsv or .ts file"
         raise ValueError(f"data: received {source!r}, which does not exist; accepted is {known}")
     if not path.is_dir():
-        _no_size(config, f"the file {source!r}")
+        _no_size(config.size, f"the file {source!r}")
         return load(path), load(path, "test") if _has_test(path) else None, None
     root = class_root(path)
-    size = config.size or _default_size(root)
+    size = config.size or (None if _small(_sizes(root, "*/*")) else LARGEST)
     options: dict[str, Any] = {"size": size, "unreadable": config.unreadable}
     test = load(path, "test", **options) if root != path and _has_folders(path / "test") else None
     return load(path, **options), test, size
+
+
+def load_images(source: str, *, size: int | None = None, unreadable: Any = "raise") -> DataSet:
+    """The images that a source names; labels are not looked at.
+
+    Args:
+        source: a folder of pictures with or without sub-folders (of one with parts, `train`), a `.npz` file, or a named
+            set.
+        size: the side to which the pictures of a folder are resized and cropped at the centre. If None, theirs where
+            they have one size; that is made smaller if the longer side is greater than `LARGEST`. Pictures of several
+            sizes become squares of that side.
+        unreadable: see `erlangen.data.image_folder`.
+    """
+    path = Path(source).expanduser()
+    if source in named_sets():
+        _is_named(source, size)
+        return load(source)
+    if not path.exists():
+        known = "a folder of pictures, with or without sub-folders, a .npz file, or a named set"
+        names = ", ".join(name for name in named_sets() if "/" not in name)
+        raise ValueError(f"data: received {source!r}, which does not exist; accepted is {known} ({names})")
+    if not path.is_dir():
+        _no_size(size, f"the file {source!r}")
+        options: Any = {"unlabelled": True} if path.suffix == ".npz" else {}
+        return load(path, **options)
+    root = class_root(path)
+    kept = _reduced(_sizes(root, "**/*")) if size is None else size
+    return loose_images(root, size=kept, unreadable=unreadable, below=True)
 
 
 def class_root(path: Path) -> Path:
@@ -51,9 +88,16 @@ def class_root(path: Path) -> Path:
     return path / "train" if _has_folders(path / "train") else path
 
 
-def _no_size(config: RunConfig, what: str) -> None:
-    if config.size is not None:
-        raise ValueError(f"size: received {config.size} for {what}; accepted for folders of pictures only")
+def _is_named(source: str, size: int | None) -> None:
+    """Refuses a size for a named set, and says so where the name is also that of something here."""
+    _no_size(size, f"the named set {source!r}")
+    if Path(source).expanduser().exists():
+        LOG.warning("%s is the named set; write ./%s for what has this name here.", source, source)
+
+
+def _no_size(size: int | None, what: str) -> None:
+    if size is not None:
+        raise ValueError(f"size: received {size} for {what}; accepted for folders of pictures only")
 
 
 def _has_folders(path: Path) -> bool:
@@ -71,19 +115,36 @@ def _has_test(path: Path) -> bool:
         return False  # the training part, which is read first, says what is wrong
 
 
-def _default_size(root: Path) -> int | None:
-    """None if the pictures have one size that is small enough, else `LARGEST`; only their headers are read."""
-    files = (file for file in root.glob("*/*") if file.suffix.lower() in SUFFIXES)
-    sizes: set[tuple[int, int]] = set()
+def _sizes(root: Path, pattern: str) -> Iterator[tuple[int, int]]:
+    """Height and width of one picture after another; only headers are read."""
     with quiet_bombs():
-        for file in files:
+        for file in (file for file in root.glob(pattern) if file.suffix.lower() in SUFFIXES):
             try:
-                sizes.add(image_size(file))
+                yield image_size(file)
             except (OSError, SyntaxError, ValueError, UnidentifiedImageError, Image.DecompressionBombError):
                 continue  # reading the folder names it
-            if len(sizes) > 1 or max(max(size) for size in sizes) > LARGEST:
-                return LARGEST
-    return None
+
+
+def _small(sizes: Iterable[tuple[int, int]]) -> bool:
+    """Whether pictures have one size that is small enough."""
+    one: tuple[int, int] | None = None
+    for size in sizes:
+        if max(size) > LARGEST or one not in (None, size):
+            return False
+        one = size
+    return True
+
+
+def _reduced(sizes: Iterable[tuple[int, int]]) -> tuple[int, int] | int | None:
+    """The size to which pictures are resized, of the same form where they have one; None for theirs."""
+    one: tuple[int, int] | None = None
+    for size in sizes:
+        if one not in (None, size):
+            return LARGEST
+        one = size
+    if one is None or max(one) <= LARGEST:
+        return None
+    return max(1, round(one[0] * LARGEST / max(one))), max(1, round(one[1] * LARGEST / max(one)))
 
 
 def check_parts(data: DataSet, test: DataSet | None) -> None:
@@ -118,7 +179,7 @@ def describe_data(data: DataSet, parts: dict[str, DataSet | None]) -> dict[str, 
         "shape": list(data.x.shape[1:]),
         "classes": list(data.classes),
         "counts": {name: part.counts() for name, part in parts.items() if part is not None},
-        "digest": _digest(data),
+        "digest": digest((data.classes, tuple(data.x.shape), str(data.x.dtype)), data.x, data.y),
         "skipped": skipped,
         "normalise": {"mean": mean, "std": std},
     }
@@ -147,9 +208,9 @@ def _moments(data: DataSet) -> tuple[list[float], list[float]]:
     return [[round(value, 6) for value in row.tolist()] for row in (mean, std)]  # pyright: ignore[reportReturnType]
 
 
-def _digest(data: DataSet) -> str:
+def digest(what: object, *tensors: Tensor) -> str:
     """Tells whether a run goes on with the data that it began with."""
-    found = hashlib.sha256(repr((data.classes, tuple(data.x.shape), str(data.x.dtype))).encode())
-    for tensor in (data.x, data.y):
+    found = hashlib.sha256(repr(what).encode())
+    for tensor in tensors:
         found.update(tensor.cpu().contiguous().numpy().data)
     return found.hexdigest()[:16]

@@ -15,7 +15,7 @@ from ..objectives import METHODS, Terms
 from ..train import Checkpoints, Config, Cosine, Optimiser, TensorLoader, fit
 from ..utils.io import provenance
 from .config import RunConfig
-from .runs import CONFIG, Run, read_config, read_record, save_weights, write_record
+from .runs import CONFIG, Run, check_device, read_config, read_record, save_weights, write_record
 from .setting import Setting, build_model, prepare
 from .sources import class_root, some
 
@@ -116,10 +116,7 @@ def train_run(setting: Setting, folder: Path, *, resume: bool = False, bar: bool
 
 def training_config(config: RunConfig, per_epoch: int, folder: Path, resume: bool) -> Config:
     """The settings of `erlangen.train.fit`; ten validations, for they cost as much as many steps."""
-    if config.device not in ("auto", "cpu") and not _available(config.device):
-        raise ValueError(
-            f"device: received {config.device!r}, which this machine does not have; accepted are auto, cpu"
-        )
+    check_device(config.device)
     length = config.steps or (config.epochs or 0) * per_epoch
     return Config(
         validate_every=max(1, length // 10),
@@ -135,12 +132,6 @@ def training_config(config: RunConfig, per_epoch: int, folder: Path, resume: boo
         checkpoint_seconds=config.checkpoint_seconds,
         log_every=config.log_every,
     )
-
-
-def _available(device: str) -> bool:
-    if device in ("cuda", "gpu"):
-        return torch.cuda.is_available()
-    return device == "mps" and torch.backends.mps.is_available()
 
 
 def _loader(data: DataSet, config: RunConfig) -> TensorLoader:
