@@ -115,13 +115,29 @@ def test_turning_around_another_point_is_no_translation():
     torch.testing.assert_close(recentred(still, group.names), still)
 
 
-def test_poses_start_from_moments_where_the_ground_is_black():
-    dark, bright = glyphs(8).x, 255 - glyphs(8).x
+def test_poses_start_from_moments_where_the_ground_is_even():
+    even, uneven = glyphs(8).x, torch.rand(8, 3, 32, 32)
     kinds = [
-        SymmetryFinder(("tx", "ty", "angle"), device="cpu", **TINY).fit(x).model_.inference for x in (dark, bright)
+        SymmetryFinder(("tx", "ty", "angle"), device="cpu", **TINY).fit(x).model_.inference for x in (even, uneven)
     ]
     assert isinstance(kinds[0], Anchored)
     assert isinstance(kinds[1], Voted)
+
+
+def test_images_on_paper_of_any_colour_are_those_on_black(tmp_path):
+    """What a turn brings into the frame is paper, not black, and nothing else changes."""
+    level, paper = glyphs(12).x.double() / 510, torch.tensor([0.5, 0.25, 0.375], dtype=torch.float64).view(3, 1, 1)
+    settings = {**TINY, "device": "cpu"}
+    black = SymmetryFinder(("tx", "ty", "angle"), **settings).fit(level)
+    coloured = SymmetryFinder(("tx", "ty", "angle"), folder=tmp_path, **settings).fit(level + paper)
+    assert coloured.ground_ == [0.5, 0.25, 0.375]
+    again = SymmetryFinder.load(tmp_path)
+    paper = paper.float()
+    torch.testing.assert_close(coloured.prototypes_, black.prototypes_ + paper, atol=1e-4, rtol=0)
+    for finder in (coloured, again):
+        views = finder.resample((level + paper)[:2], 3)
+        torch.testing.assert_close(views, black.resample(level[:2], 3) + paper, atol=1e-4, rtol=0)
+        torch.testing.assert_close(views[..., 0, 0], paper.view(3).expand(3, 2, 3), atol=1e-4, rtol=0)
 
 
 @pytest.mark.parametrize("names", [("hue", "saturation"), ("tx", "ty"), ("angle", "hue"), {"sx": 0.1, "sy": 0.1}])

@@ -33,7 +33,7 @@ from .symmetry_run import begin, finish, read_finder
 
 __all__ = ["SymmetryFinder"]
 
-DARK = 0.05  # the mean level of the border below which images count as standing on black
+EVEN = 0.05  # how far borders may be from one colour, on average, where images count as standing on it
 ROOM = 1.5  # how much wider than the random transformations the range of poses is
 BATCH = 256  # images at a time, when nothing is trained
 LEAST = 50  # samples for a range
@@ -54,7 +54,7 @@ class SymmetryFinder(BaseEstimator):
         samples: random transformations of each image.
         copies: how many turned copies vote on the pose, where the angle or the hue is among the coordinates; None for
             a plain network.
-        anchored: whether poses start from moments; if None, for affine coordinates of images that stand on black.
+        anchored: whether poses start from moments; if None, for affine coordinates of images that stand on even ground.
         inference: the widths of the inference network.
         generative: those of the density's encoder.
         lr: learning rates, of both.
@@ -65,7 +65,9 @@ class SymmetryFinder(BaseEstimator):
         resume: whether to go on with the run in the folder, if there is one, which must have these settings and images.
         progress: whether a bar is shown; if None, on a terminal.
 
-    After `fit`: `model_`, the `SymmetryModel`; `history_`; `prototypes_` of all images, `(N, C, H, W)`.
+    After `fit`: `model_`, the `SymmetryModel`; `history_`; `prototypes_` of all images, `(N, C, H, W)`; `ground_`, the
+    colour of the even ground on which images stand, which is black to `model_`: a picture on white paper that is turned
+    has white corners. It is zero where the ground is uneven, or colours are looked for.
 
     Example:
         >>> from erlangen.data import glyphs
@@ -108,11 +110,17 @@ class SymmetryFinder(BaseEstimator):
         self._check()
         _check_colours(ranges, x)
         self.shape_, self.ranges_ = tuple(x.shape[1:]), ranges
-        self.anchored_ = self._moments_help(x) if self.anchored is None else self.anchored
+        ground = _ground(x) if set(ranges) <= set(AFFINE) else None
+        self.ground_ = ground or [0.0] * len(x[0])
+        self.anchored_ = (
+            (ground is not None and {"tx", "ty"} <= set(ranges)) if self.anchored is None else self.anchored
+        )
         objective = self._objective()
         if self.folder is not None:
             begin(Path(self.folder), self._record(digest((self.shape_, str(x.dtype)), x)), resume=self.resume)
-        loader = TensorLoader(x, batch_size=min(self.batch_size, len(x)), seed=self.seed, drop_last=True)
+        loader = TensorLoader(
+            self._on_black(x), batch_size=min(self.batch_size, len(x)), seed=self.seed, drop_last=True
+        )
         self.history_ = fit_symmetry(objective, loader, self._config())
         self.model_.eval()
         self.facts_ = self._facts(len(x))
@@ -135,7 +143,7 @@ class SymmetryFinder(BaseEstimator):
         record, put = read_finder(Path(folder))
         finder = cls(record["ranges"], **record["settings"])
         finder.shape_, finder.ranges_ = tuple(record["shape"]), finder.looked_for()
-        finder.anchored_, finder.facts_ = record["anchored"], record["facts"]
+        finder.anchored_, finder.ground_, finder.facts_ = record["anchored"], record["ground"], record["facts"]
         finder.model_ = finder._build()
         put(finder.model_)
         finder.model_.to(device).eval()
@@ -147,7 +155,7 @@ class SymmetryFinder(BaseEstimator):
 
     def predict(self, X: DataSet | Tensor | np.ndarray) -> Tensor:
         """The prototypes of images, `(N, C, H, W)`, on the CPU."""
-        return self._each(X, self._model().prototype)
+        return self._each(X, self._model().prototype, image=True)
 
     def poses(self, X: DataSet | Tensor | np.ndarray) -> Tensor:
         """The coordinates of images, as seen from their prototypes, `(N, d)`."""
@@ -160,7 +168,7 @@ class SymmetryFinder(BaseEstimator):
     def resample(self, X: DataSet | Tensor | np.ndarray, n: int = 1, *, seed: int = 0) -> Tensor:
         """Natural variations of images, `(n, N, C, H, W)`."""
         chance = generator(seed, self._model().group.bounds.device)
-        return self._each(X, lambda x: self._model().resample(x, n, chance), dim=1)
+        return self._each(X, lambda x: self._model().resample(x, n, chance), dim=1, image=True)
 
     def report(
         self, X: DataSet | Tensor | np.ndarray, *, shown: int = 8, samples: int = 1000, images: int = 500
@@ -231,14 +239,17 @@ class SymmetryFinder(BaseEstimator):
             "ranges": self.ranges_,
             "settings": {**settings, "inference": list(self.inference), "generative": list(self.generative)},
             "anchored": self.anchored_,
+            "ground": self.ground_,
             "shape": list(self.shape_),
             "digest": images,
         }
 
-    def _moments_help(self, x: Tensor) -> bool:
-        """Whether poses can start from moments: affine coordinates with both translations, on black."""
-        names = set(self.ranges_)
-        return {"tx", "ty"} <= names <= set(AFFINE) and _on_black(x)
+    def _on_black(self, x: Tensor) -> Tensor:
+        """Images less the colour of their ground; those on black stay as they are."""
+        return as_signal(x, "bilinear", self.model_.group.bounds) - self._ground_for(x) if any(self.ground_) else x
+
+    def _ground_for(self, x: Tensor) -> Tensor:
+        return torch.tensor(self.ground_, dtype=self.model_.group.bounds.dtype, device=x.device).view(-1, 1, 1)
 
     def _build(self) -> SymmetryModel:
         group = _group(self.ranges_)
@@ -246,6 +257,7 @@ class SymmetryFinder(BaseEstimator):
             "inference": self.inference,
             "generative": self.generative,
             "layers": 4,
+            "bins": 12,  # two arcs of a circle have four edges
             "width": 64,
             "pool": 2,
             "noise": 0.1,
@@ -276,9 +288,12 @@ class SymmetryFinder(BaseEstimator):
         return Config(steps=first + second, groups=groups, **places)
 
     @torch.no_grad()
-    def _each(self, X: Any, work: Callable[[Tensor], Tensor], dim: int = 0) -> Tensor:
+    def _each(self, X: Any, work: Callable[[Tensor], Tensor], dim: int = 0, image: bool = False) -> Tensor:
+        """What work makes of images that stand on black; if these are images again, on their own ground."""
         home = self._model().group.bounds.device
-        return torch.cat([work(part.to(home)).cpu() for part in self._seen(X).split(BATCH)], dim)
+        parts = [work(self._on_black(part.to(home))).cpu() for part in self._seen(X).split(BATCH)]
+        found = torch.cat(parts, dim)
+        return found + self._ground_for(found) if image and any(self.ground_) else found
 
     def _seen(self, X: Any) -> Tensor:
         """Images of the shape that it was fitted on."""
@@ -363,8 +378,11 @@ def _group(ranges: Mapping[str, tuple[float, float]]) -> Group:
     return parts[0] if len(parts) == 1 else Product(*parts)  # pyright: ignore[reportReturnType]
 
 
-def _on_black(x: Tensor) -> bool:
-    """Whether the borders of images are dark, so that what moves is the subject."""
-    level = as_signal(x[:1000], "bilinear")
-    edges = (level[..., 0, :], level[..., -1, :], level[..., :, 0], level[..., :, -1])
-    return bool(torch.cat(edges, -1).mean() < DARK)
+def _ground(x: Tensor) -> list[float] | None:
+    """The colour of the borders if images stand on even ground, so that what moves is the subject; black is zero."""
+    level = as_signal(x[some_rows(len(x), 1000)], "bilinear")
+    edges = torch.cat((level[..., 0, :], level[..., -1, :], level[..., :, 0], level[..., :, -1]), -1).transpose(0, 1)
+    colour = edges.flatten(1).median(1).values
+    if (edges - colour[:, None, None]).abs().mean() > EVEN:
+        return None
+    return [0.0] * len(colour) if colour.max() < EVEN else colour.tolist()
