@@ -67,7 +67,8 @@ def test_the_report_says_for_every_coordinate_how_far(finder, tmp_path):
     assert rows["angle"]["looked"] == pytest.approx(math.pi)
     for row in rows.values():
         assert row["low"] <= row["half_range"] <= row["high"]
-        assert row["occurs"] == (row["half_range"] > 0.05 * row["looked"])
+        assert row["least"] == max(0.05 * row["looked"], 1 / 32)  # a twentieth of it, or half a pixel
+        assert row["occurs"] == (row["half_range"] > row["least"])
     assert str(found).count("\n") == 3
     page, content = found.save(tmp_path)
     text = page.read_text()

@@ -28,7 +28,7 @@ from .coordinates import AFFINE, COLOUR, Wanted, resolve_ranges
 from .reporting import half_ranges
 from .runs import check_device
 from .sources import digest, some_rows
-from .symmetry_report import Symmetries, arcs, as_bytes, image_names, recentred, words
+from .symmetry_report import Symmetries, arcs, as_bytes, image_names, least_of, recentred, words
 from .symmetry_run import begin, finish, read_finder
 
 __all__ = ["SymmetryFinder"]
@@ -194,12 +194,13 @@ class SymmetryFinder(BaseEstimator):
         few = torch.linspace(0, len(x) - 1, min(shown, len(x))).long()
         ends = [self.ranges_[name] for name in group.names]
         looked = np.array([(b - a) / 2 for a, b in ends])
+        least, circles = least_of(group.names, looked, max(x.shape[2:])), (2 * looked).tolist()
         left_out = tuple(file.path.as_posix() for file in X.skipped) if isinstance(X, FolderSet) else ()
         unread = {"left out": f"{len(left_out)} files that cannot be read"} if left_out else {}
         findings = SymmetryFindings(
             title="Symmetries",
             lead=_lead(every, len(x)),
-            words=words(group.names, found, looked, arcs(v, group.names, (2 * looked).tolist(), group.periodic)),
+            words=words(group.names, found, looked, least, arcs(v, group.names, circles, group.periodic)),
             coordinates=[
                 Coordinate(name, low, high, circle)
                 for name, (low, high), circle in zip(group.names, ends, group.periodic, strict=True)
@@ -213,7 +214,7 @@ class SymmetryFinder(BaseEstimator):
             code=self._code(),
             about=provenance(device=group.bounds.device),
         )
-        return Symmetries(group.names, image_names(X, measured), found, looked, left_out, findings)
+        return Symmetries(group.names, image_names(X, measured), found, looked, least, left_out, findings)
 
     def _model(self) -> SymmetryModel:
         if not hasattr(self, "model_"):
@@ -324,7 +325,8 @@ class SymmetryFinder(BaseEstimator):
 def _lead(every: Tensor, measured: int) -> str:
     size = "×".join(map(str, every.shape[2:]))
     some = "" if measured == len(every) else f" Ranges are those of {measured:,} of them, chosen at random."
-    return f"{len(every):,} images of {size} pixels; no labels were used.{some}"
+    many = "1 image" if len(every) == 1 else f"{len(every):,} images"
+    return f"{many} of {size} pixels; no labels were used.{some}"
 
 
 def _images(X: DataSet | Tensor | np.ndarray) -> Tensor:

@@ -16,10 +16,11 @@ from ..data import FolderSet
 from ..metrics import occupied_arcs
 from ..report.symmetries import SymmetryFindings, middle_of, symmetries_page
 from ..utils.io import write_bytes, write_json
+from .coordinates import AFFINE
 
-__all__ = ["Symmetries", "arcs", "as_bytes", "image_names", "recentred", "words"]
+__all__ = ["Symmetries", "arcs", "as_bytes", "image_names", "least_of", "recentred", "words"]
 
-LITTLE = 0.05  # of the range that was looked for: less does not occur
+LITTLE = 0.05  # of the range that was looked for: less hardly occurs
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Symmetries:
         images: of those that were measured, their files, or their places among all.
         half_ranges: of each image, half of the shortest range that holds 98 % of its transformations, `(N, d)`.
         looked: half the range that was looked for, `(d,)`.
+        least: what a range must be greater than to count as one, `(d,)`; see `least_of`.
         left_out: files that could not be read.
         findings: what the page shows.
     """
@@ -39,16 +41,17 @@ class Symmetries:
     images: tuple[str, ...]
     half_ranges: np.ndarray
     looked: np.ndarray
+    least: np.ndarray
     left_out: tuple[str, ...]
     findings: SymmetryFindings
 
     def rows(self) -> list[dict[str, Any]]:
         """For each coordinate the median over images, the range of the middle 90 % of them, and whether it occurs."""
         low, middle, high = middle_of(self.half_ranges)
-        kinds = zip(self.names, low.tolist(), middle.tolist(), high.tolist(), self.looked.tolist(), strict=True)
+        kinds = zip(self.names, *(row.tolist() for row in (low, middle, high, self.looked, self.least)), strict=True)
         return [
-            {"name": n, "half_range": m, "low": a, "high": b, "looked": w, "occurs": m > LITTLE * w}
-            for n, a, m, b, w in kinds
+            {"name": n, "half_range": m, "low": a, "high": b, "looked": w, "least": e, "occurs": m > e}
+            for n, a, m, b, w, e in kinds
         ]
 
     def __str__(self) -> str:
@@ -116,13 +119,23 @@ def arcs(v: Tensor, names: Sequence[str], lengths: Sequence[float], periodic: Se
     return found
 
 
-def words(names: Sequence[str], found: np.ndarray, looked: np.ndarray, circles: Mapping[str, str]) -> list[str]:
+def least_of(names: Sequence[str], looked: np.ndarray, side: int) -> np.ndarray:
+    """What counts as a range: more than a small part of what was looked for, and than moves a point by half a pixel.
+
+    In affine coordinates no point of the frame moves further than the coordinate itself, in halves of the longer side.
+    """
+    return np.maximum(LITTLE * looked, [1 / side if name in AFFINE else 0.0 for name in names])
+
+
+def words(
+    names: Sequence[str], found: np.ndarray, looked: np.ndarray, least: np.ndarray, circles: Mapping[str, str]
+) -> list[str]:
     """A sentence for each coordinate; `circles` is what is said of those on circles."""
     said = []
-    rows = zip(names, looked.tolist(), *(row.tolist() for row in middle_of(found)), strict=True)
-    for name, whole, low, middle, high in rows:
+    rows = zip(names, looked.tolist(), least.tolist(), *(row.tolist() for row in middle_of(found)), strict=True)
+    for name, whole, small, low, middle, high in rows:
         scale, unit = {"angle": (180 / math.pi, "°"), "hue": (360.0, "°")}.get(name, (1.0, ""))
-        if middle <= LITTLE * whole:
+        if middle <= small:
             said.append(f"{name}: hardly occurs (±{middle * scale:.2g}{unit}, looked for ±{whole * scale:.3g}{unit}).")
         else:
             span = f" (±{low * scale:.3g}{unit} to ±{high * scale:.3g}{unit} from image to image)"

@@ -68,17 +68,18 @@ def symmetries_page(found: SymmetryFindings) -> str:
         "What occurs": [
             Section(
                 "How far images are transformed",
-                " ".join(found.words),
-                "Half of the shortest range that holds 98 % of the transformations of an image's prototype; a line for "
-                "each image, the median marked. The scale ends at what was looked for, with what goes further.",
-                [("", [spans])],
-                1,
+                note="Half of the shortest range that holds 98 % of the transformations of an image's prototype; a "
+                "line for each image, the median marked. The scale ends at what was looked for, and so does what goes "
+                "further.",
+                rows=[("", [spans])],
+                per_line=1,
+                facts={name: said for name, _, said in (line.partition(": ") for line in found.words)},
             )
         ],
         "What it sees": [_pictures(found)],
         "Image by image": [_distributions(found)],
         "What it is": [
-            Section("Settings", "; ".join(f"{name}: {value}" for name, value in found.facts.items()), code=found.code)
+            Section("Settings", facts=found.facts, code=found.code),
         ],
     }
     return page(found.title, found.lead, sections, found.about)
