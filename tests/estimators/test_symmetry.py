@@ -213,6 +213,16 @@ def test_a_folder_keeps_what_was_learned(tmp_path):
     assert SymmetryFinder.load(tmp_path).model_.group.names == ("tx",)
     with pytest.raises(ValueError, match="which holds no run"):
         SymmetryFinder.load(tmp_path / "elsewhere")
+    record = json.loads((tmp_path / "config.json").read_text())
+    for change, words in (
+        ({"network": {"layers": 2}}, "with the network .*; accepted by this version is"),
+        ({"shape": None}, "lacks shape"),
+        ({"format": 1}, "is not that of a SymmetryFinder"),
+    ):
+        kept = {name: value for name, value in {**record, **change}.items() if value is not None}
+        (tmp_path / "config.json").write_text(json.dumps(kept))
+        with pytest.raises(ValueError, match=words):
+            SymmetryFinder.load(tmp_path)
 
 
 def test_a_run_that_was_stopped_goes_on(tmp_path, monkeypatch):

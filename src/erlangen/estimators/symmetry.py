@@ -38,6 +38,7 @@ ROOM = 1.5  # how much wider than the random transformations the range of poses 
 BATCH = 256  # images at a time, when nothing is trained
 LEAST = 50  # samples for a range
 WHOLE = {"angle": math.pi, "hue": 0.5}  # half of the circle
+NETWORK: dict[str, Any] = {"layers": 4, "width": 64, "bins": 12, "pool": 2, "noise": 0.1}
 SETTINGS = ("steps", "batch_size", "samples", "copies", "inference", "generative", "lr", "seed")
 CHANNELS = (1, 2, 3, 4)  # of images whose channels come where they should
 NEAR = 1e-3  # what rounding may add to a level
@@ -140,7 +141,7 @@ class SymmetryFinder(BaseEstimator):
         Raises:
             ValueError: there is no such run, it was not finished, or its files are damaged.
         """
-        record, put = read_finder(Path(folder))
+        record, put = read_finder(Path(folder), NETWORK)
         finder = cls(record["ranges"], **record["settings"])
         finder.shape_, finder.ranges_ = tuple(record["shape"]), finder.looked_for()
         finder.anchored_, finder.ground_, finder.facts_ = record["anchored"], record["ground"], record["facts"]
@@ -239,6 +240,7 @@ class SymmetryFinder(BaseEstimator):
         return {
             "ranges": self.ranges_,
             "settings": {**settings, "inference": list(self.inference), "generative": list(self.generative)},
+            "network": NETWORK,
             "anchored": self.anchored_,
             "ground": self.ground_,
             "shape": list(self.shape_),
@@ -254,17 +256,9 @@ class SymmetryFinder(BaseEstimator):
 
     def _build(self) -> SymmetryModel:
         group = _group(self.ranges_)
-        widths: Any = {
-            "inference": self.inference,
-            "generative": self.generative,
-            "layers": 4,
-            "bins": 12,  # two arcs of a circle have four edges
-            "width": 64,
-            "pool": 2,
-            "noise": 0.1,
-        }
         copies = self.copies if any(group.periodic) else None
-        return SymmetryModel.over(group, self.shape_, copies=copies, anchored=self.anchored_, **widths)
+        widths: Any = {"inference": self.inference, "generative": self.generative}
+        return SymmetryModel.over(group, self.shape_, copies=copies, anchored=self.anchored_, **widths, **NETWORK)
 
     def _objective(self) -> TwoStages:
         with seeded(self.seed):

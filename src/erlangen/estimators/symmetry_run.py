@@ -15,6 +15,7 @@ from .runs import CONFIG, WEIGHTS, load_weights, save_weights
 __all__ = ["begin", "finish", "read_finder"]
 
 FORMAT = "symmetries-1"
+PARTS = {"ranges", "settings", "network", "anchored", "ground", "shape", "digest"}
 
 
 def begin(folder: Path, record: Mapping[str, Any], *, resume: bool) -> None:
@@ -40,7 +41,7 @@ def finish(folder: Path, model: nn.Module, facts: Mapping[str, str]) -> None:
     save_weights(folder, model)
 
 
-def read_finder(folder: Path) -> tuple[dict[str, Any], Callable[[nn.Module], None]]:
+def read_finder(folder: Path, network: Mapping[str, Any]) -> tuple[dict[str, Any], Callable[[nn.Module], None]]:
     """What a folder says of a finder that was fitted, and what puts its weights into a model."""
     if not (folder / CONFIG).is_file():
         accepted = "a folder that a SymmetryFinder was fitted with"
@@ -49,6 +50,9 @@ def read_finder(folder: Path) -> tuple[dict[str, Any], Callable[[nn.Module], Non
     if not (folder / WEIGHTS).is_file():
         got = f"{str(folder)!r}, which has no {WEIGHTS}: it was not finished"
         raise ValueError(f"folder: received {got}; go on with it: resume=True")
+    if record["network"] != network:
+        got = f"{str(folder)!r} with the network {record['network']}"
+        raise ValueError(f"folder: received {got}; accepted by this version is {dict(network)}")
     return record, lambda model: load_weights(folder, model)
 
 
@@ -57,12 +61,15 @@ def _read(folder: Path) -> dict[str, Any]:
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         got = f"{str(folder)!r}, whose {CONFIG} is not that of a SymmetryFinder"
         raise ValueError(f"folder: received {got}; accepted is one that it was fitted with, or a new one")
+    if not set(record) >= PARTS:
+        got = f"{str(folder)!r}, whose {CONFIG} lacks {', '.join(sorted(PARTS - set(record)))}"
+        raise ValueError(f"folder: received {got}; accepted is one of this version that is not damaged")
     return record
 
 
 def _check_same(folder: Path, was: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     before, after = ({**record, **record["settings"]} for record in (was, now))
-    for name in ("ranges", *now["settings"], "anchored", "shape", "digest"):
+    for name in ("ranges", *now["settings"], "network", "anchored", "shape", "digest"):
         if before.get(name) != after[name]:
             if name == "digest":
                 raise ValueError(f"X: received other images than the run in {str(folder)!r} began with")
