@@ -113,15 +113,13 @@ class SymmetryFinder(BaseEstimator):
         self.shape_, self.ranges_ = tuple(x.shape[1:]), ranges
         ground = _ground(x) if set(ranges) <= set(AFFINE) else None
         self.ground_ = ground or [0.0] * len(x[0])
-        self.anchored_ = (
-            (ground is not None and {"tx", "ty"} <= set(ranges)) if self.anchored is None else self.anchored
-        )
+        movable = ground is not None and {"tx", "ty"} <= set(ranges)
+        self.anchored_ = movable if self.anchored is None else self.anchored
         objective = self._objective()
         if self.folder is not None:
             begin(Path(self.folder), self._record(digest((self.shape_, str(x.dtype)), x)), resume=self.resume)
-        loader = TensorLoader(
-            self._on_black(x), batch_size=min(self.batch_size, len(x)), seed=self.seed, drop_last=True
-        )
+        batch = min(self.batch_size, len(x))
+        loader = TensorLoader(self._on_black(x), batch_size=batch, seed=self.seed, drop_last=True)
         self.history_ = fit_symmetry(objective, loader, self._config())
         self.model_.eval()
         self.facts_ = self._facts(len(x))
@@ -202,10 +200,7 @@ class SymmetryFinder(BaseEstimator):
             title="Symmetries",
             lead=_lead(every, len(x)),
             words=words(group.names, found, looked, least, arcs(v, group.names, circles, group.periodic)),
-            coordinates=[
-                Coordinate(name, low, high, circle)
-                for name, (low, high), circle in zip(group.names, ends, group.periodic, strict=True)
-            ],
+            coordinates=list(map(Coordinate, group.names, *zip(*ends, strict=True), group.periodic)),
             half_ranges=found,
             inputs=as_bytes(as_signal(x[few], "bilinear")),
             prototypes=as_bytes(self.predict(x[few])),
