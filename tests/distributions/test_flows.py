@@ -137,6 +137,23 @@ def test_the_scale_of_a_coupling_is_limited():
     assert moved.sum() == 1  # and half of the coordinates stay, to the bit
 
 
+@pytest.mark.parametrize(("layers", "features"), [(3, 3), (4, 4), (6, 5), (6, 6), (8, 9)])
+def test_any_two_coordinates_see_each_other(layers, features):
+    """Those that always move together would be independent, whatever they should be: one draw of three at (4, 4)."""
+    for seed in range(8):
+        torch.manual_seed(seed)
+        moves = small(SplineFlow, features, layers=layers).conditioners.reads[:, :features] == 0
+        together = (moves[:, :, None] == moves[:, None]).all(0)
+        assert torch.equal(together, torch.eye(features, dtype=torch.bool))
+
+
+def test_few_layers_leave_few_pairs_together():
+    for seed in range(4):
+        torch.manual_seed(seed)
+        moves = small(SplineFlow, 6, layers=4).conditioners.reads[:, :6] == 0
+        assert (moves[:, :, None] == moves[:, None]).all(0).sum() == 6 + 2 * 2
+
+
 def test_every_coordinate_moves():
     flow = small(RealNVP, 5, layers=2)
     q = flow(torch.randn(1, 4))

@@ -198,6 +198,10 @@ def test_the_mean_of_angles_has_no_seam():
     assert (value - 3.1).abs() < 5 * error
     assert error < 0.02
     assert q.sample((1000,)).mean().abs() < 2  # the arithmetic mean lies elsewhere
+    # A standard deviation has a relative error of 1 / sqrt(2 n), here 0.7 %; five of them are accepted.
+    assert q.stddev_estimate(10_000).item() == pytest.approx(0.3, rel=0.035)
+    with pytest.raises(NotImplementedError, match=r"use stddev_estimate\(n\)"):
+        _ = q.stddev
 
 
 def test_common_points_are_the_same_for_every_input():

@@ -2,20 +2,23 @@
 
 import json
 import math
-import signal
-from functools import partial
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
+from sklearn.base import clone
 
 from erlangen import cli
 from erlangen.cli.symmetries import Symmetries
 from erlangen.data import glyphs, loose_images
-from erlangen.estimators import SymmetryFinder
-from erlangen.estimators.symmetry import recentred
+from erlangen.estimators import SymmetryFinder, symmetry, symmetry_report
+from erlangen.estimators.sources import load_images
+from erlangen.estimators.symmetry_report import recentred
 from erlangen.models import Anchored, Voted
+from erlangen.report.symmetries import middle_of
 from erlangen.train import Collapsed, fit_symmetry
 from erlangen.transforms import Affine
 
@@ -64,7 +67,8 @@ def test_the_report_says_for_every_coordinate_how_far(finder, tmp_path):
     assert rows["angle"]["looked"] == pytest.approx(math.pi)
     for row in rows.values():
         assert row["low"] <= row["half_range"] <= row["high"]
-        assert row["occurs"] == (row["half_range"] > 0.05 * row["looked"])
+        assert row["least"] == max(0.05 * row["looked"], 1 / 32)  # a twentieth of it, or half a pixel
+        assert row["occurs"] == (row["half_range"] > row["least"])
     assert str(found).count("\n") == 3
     page, content = found.save(tmp_path)
     text = page.read_text()
@@ -112,13 +116,29 @@ def test_turning_around_another_point_is_no_translation():
     torch.testing.assert_close(recentred(still, group.names), still)
 
 
-def test_poses_start_from_moments_where_the_ground_is_black():
-    dark, bright = glyphs(8).x, 255 - glyphs(8).x
+def test_poses_start_from_moments_where_the_ground_is_even():
+    even, uneven = glyphs(8).x, torch.rand(8, 3, 32, 32)
     kinds = [
-        SymmetryFinder(("tx", "ty", "angle"), device="cpu", **TINY).fit(x).model_.inference for x in (dark, bright)
+        SymmetryFinder(("tx", "ty", "angle"), device="cpu", **TINY).fit(x).model_.inference for x in (even, uneven)
     ]
     assert isinstance(kinds[0], Anchored)
     assert isinstance(kinds[1], Voted)
+
+
+def test_images_on_paper_of_any_colour_are_those_on_black(tmp_path):
+    """What a turn brings into the frame is paper, not black, and nothing else changes."""
+    level, paper = glyphs(12).x.double() / 510, torch.tensor([0.5, 0.25, 0.375], dtype=torch.float64).view(3, 1, 1)
+    settings = {**TINY, "device": "cpu"}
+    black = SymmetryFinder(("tx", "ty", "angle"), **settings).fit(level)
+    coloured = SymmetryFinder(("tx", "ty", "angle"), folder=tmp_path, **settings).fit(level + paper)
+    assert coloured.ground_ == [0.5, 0.25, 0.375]
+    again = SymmetryFinder.load(tmp_path)
+    paper = paper.float()
+    torch.testing.assert_close(coloured.prototypes_, black.prototypes_ + paper, atol=1e-4, rtol=0)
+    for finder in (coloured, again):
+        views = finder.resample((level + paper)[:2], 3)
+        torch.testing.assert_close(views, black.resample(level[:2], 3) + paper, atol=1e-4, rtol=0)
+        torch.testing.assert_close(views[..., 0, 0], paper.view(3).expand(3, 2, 3), atol=1e-4, rtol=0)
 
 
 @pytest.mark.parametrize("names", [("hue", "saturation"), ("tx", "ty"), ("angle", "hue"), {"sx": 0.1, "sy": 0.1}])
@@ -126,6 +146,140 @@ def test_other_coordinates(names):
     finder = SymmetryFinder(names, device="cpu", **TINY).fit(glyphs(16))
     assert finder.model_.group.names == tuple(names)
     assert finder.prototypes_.isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"steps": 5}, "steps: received int 5; accepted are two numbers"),
+        ({"steps": (2, 0)}, "steps: received int 0"),
+        ({"lr": 0.1}, "lr: received float 0.1; accepted are two rates"),
+        ({"batch_size": "8"}, "batch_size: received str '8'"),
+        ({"device": "abacus"}, "device: received 'abacus', which this machine does not have"),
+        ({"transform": ("warp",)}, "transform: received 'warp', which is for series"),
+        (
+            {"transform": {"angle": 0.3}},
+            "transform: received angle from -0.3 to 0.3; accepted is angle without a range",
+        ),
+    ],
+)
+def test_settings_are_refused_before_anything_is_written(change, words, tmp_path):
+    with pytest.raises(ValueError, match=words):
+        SymmetryFinder(**{**TINY, "device": "cpu", "folder": tmp_path / "run", **change}).fit(glyphs(8))
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("x", "words"),
+    [
+        ("pictures", "X: received str 'pictures'; accepted are images"),
+        (np.full((2, 1, 8, 8), 200.0), "X: received images from 200 to 200; accepted"),
+        (np.full((2, 1, 8, 8), np.nan), "X: received images from nan to nan; accepted"),
+        (np.zeros((2, 8, 8, 3), np.uint8), "whose channels seem to come last"),
+        (np.zeros((2, 1, 8, 8), np.uint16), "X: received a uint16 tensor"),
+        (np.zeros((2, 1, 8, 8), np.uint8), "transform: received hue for images of 1 channels"),
+    ],
+)
+def test_images_that_are_none_are_refused(x, words):
+    with pytest.raises(ValueError, match=words):
+        SymmetryFinder(("hue",), device="cpu", **TINY).fit(x)
+
+
+def test_images_must_be_those_of_fit(finder):
+    with pytest.raises(ValueError, match=r"X: received .*; accepted is images \(N, 3, 32, 32\), as in fit"):
+        finder.predict(torch.rand(2, 3, 16, 16))
+    for name in ("shown", "samples", "images"):
+        with pytest.raises(ValueError, match=f"{name}: received int 0"):
+            finder.report(glyphs(2), **{name: 0})
+    with pytest.raises(ValueError, match="samples: received 20; accepted are at least 50"):
+        finder.report(glyphs(2), samples=20)
+
+
+def test_it_is_an_estimator_of_scikit_learn():
+    finder = SymmetryFinder(("tx",), seed=3)
+    assert repr(clone(finder)) == "SymmetryFinder(seed=3, transform=('tx',))"
+
+
+def test_a_folder_keeps_what_was_learned(tmp_path):
+    settings = {**TINY, "device": "cpu", "folder": tmp_path}
+    finder = SymmetryFinder(("tx", "ty"), **settings).fit(glyphs(12))
+    again = SymmetryFinder.load(tmp_path)
+    x = glyphs(3, seed=1).x
+    assert torch.equal(again.predict(x), finder.predict(x))
+    assert torch.equal(again.resample(x, 2), finder.resample(x, 2))
+    assert again.report(x, samples=50).findings.facts == finder.facts_
+    assert f'SymmetryFinder.load("{tmp_path.as_posix()}")' in finder.report(x, samples=50).findings.code
+    SymmetryFinder(("tx",), **settings).fit(glyphs(12))  # a run that was finished is replaced
+    assert SymmetryFinder.load(tmp_path).model_.group.names == ("tx",)
+    with pytest.raises(ValueError, match="which holds no run"):
+        SymmetryFinder.load(tmp_path / "elsewhere")
+    record = json.loads((tmp_path / "config.json").read_text())
+    for change, words in (
+        ({"network": {"layers": 2}}, "with the network .*; accepted by this version is"),
+        ({"shape": None}, "lacks shape"),
+        ({"format": 1}, "is not that of a SymmetryFinder"),
+    ):
+        kept = {name: value for name, value in {**record, **change}.items() if value is not None}
+        (tmp_path / "config.json").write_text(json.dumps(kept))
+        with pytest.raises(ValueError, match=words):
+            SymmetryFinder.load(tmp_path)
+
+
+def test_a_run_that_was_stopped_goes_on(tmp_path, monkeypatch):
+    """It ends as the run that nothing stopped, to the bit, and nothing is lost on the way."""
+
+    class Stop(Exception):
+        pass
+
+    def stopping(objective, loader, config):
+        def on_step(step, losses):
+            if step == 3:
+                raise Stop
+
+        return fit_symmetry(objective, loader, replace(config, checkpoint_every=1), on_step=on_step)
+
+    settings, data = {**TINY, "steps": (2, 3), "device": "cpu"}, glyphs(12).x[..., ::2, ::2]
+    whole = SymmetryFinder(("tx", "ty"), **settings).fit(data)
+    finder = SymmetryFinder(("tx", "ty"), folder=tmp_path, **settings)
+    monkeypatch.setattr(symmetry, "fit_symmetry", stopping)
+    with pytest.raises(Stop):
+        finder.fit(data)
+    monkeypatch.undo()
+    with pytest.raises(FileExistsError, match=r"holds a run that was not finished; .* resume=True"):
+        finder.fit(data)
+    with pytest.raises(ValueError, match=r"which has no model\.safetensors: it was not finished"):
+        SymmetryFinder.load(tmp_path)
+    for wrong, words in (({"batch_size": 4}, "batch_size: received 4"), ({"seed": 1}, "seed: received 1, but the run")):
+        with pytest.raises(ValueError, match=words):
+            SymmetryFinder(("tx", "ty"), folder=tmp_path, resume=True, **{**settings, **wrong}).fit(data)
+    resumed = SymmetryFinder(("tx", "ty"), folder=tmp_path, resume=True, **settings)
+    with pytest.raises(ValueError, match="X: received other images than the run"):
+        resumed.fit(data.flip(0))
+    resumed.fit(data)
+    assert torch.equal(resumed.prototypes_, whole.prototypes_)
+    assert all(torch.equal(a, b) for a, b in zip(resumed.model_.parameters(), whole.model_.parameters(), strict=True))
+
+
+def test_other_channels_are_shown_as_their_mean():
+    x = torch.rand(8, 4, 8, 8)
+    found = SymmetryFinder(("tx",), device="cpu", **TINY).fit(x).report(x, samples=50, shown=2)
+    grey = (x[0].mean(0) * 255).round().byte().numpy()
+    assert np.array_equal(found.findings.inputs[0], np.repeat(grey[..., None], 3, -1))
+
+
+def test_images_are_measured_in_all_parts_of_a_set(finder):
+    """Folders are sorted, so that the first images would be those of the first sub-folder."""
+    found = finder.report(glyphs(24), samples=50, images=5, shown=2)
+    assert len(found.images) == len(found.half_ranges) == 5
+    assert int(found.images[-1]) > 12
+    assert "24 images of 32×32 pixels; no labels were used. Ranges are those of 5 of them" in found.findings.lead
+    one = finder.report(glyphs(1), samples=50)
+    assert "from image to image" not in str(one)
+
+
+def test_the_median_is_the_range_of_some_image():
+    low, middle, high = middle_of(np.array([[1.0], [1.1], [3.0], [3.1]]))
+    assert (low, middle, high) == (1.0, 1.1, 3.1)
 
 
 def test_what_is_wrong_is_refused():
@@ -157,12 +311,48 @@ def test_a_folder_of_loose_pictures(tmp_path):
         loose_images(tmp_path / "nowhere")
 
 
-def test_the_command_takes_folders_with_and_without_classes(tmp_path):
-    folder_of(tmp_path / "classes" / "a", n=2)
+def test_folders_with_and_without_sub_folders(tmp_path):
+    folder_of(tmp_path / "mine" / "a" / "deep", n=2)
+    folder_of(tmp_path / "mine" / "empty", n=0)
     folder_of(tmp_path / "loose", n=3)
-    for name, n in (("classes", 2), ("loose", 3)):
-        assert Symmetries(str(tmp_path / name), size=8)._data().x.shape == (n, 3, 8, 8)
-    assert len(Symmetries("glyphs-90", small=True)._data()) == 4000
+    (tmp_path / "mine" / "a" / "up").symlink_to(tmp_path / "mine")
+    Image.new("L", (16, 16)).save(tmp_path / "mine" / "one.png")
+    for name, n in (("mine", 3), ("loose", 3)):
+        assert load_images(str(tmp_path / name), size=8).x.shape == (n, 3, 8, 8)
+    with pytest.raises(ValueError, match="has no pictures in it or below it"):
+        load_images(str(tmp_path / "mine" / "empty"))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "shape"),
+    [([(20, 12)] * 2, (20, 12)), ([(200, 50)] * 2, (64, 16)), ([(20, 12), (12, 20)], (64, 64))],
+)
+def test_pictures_keep_their_form_where_they_have_one(tmp_path, sizes, shape):
+    for k, (height, width) in enumerate(sizes):
+        Image.new("RGB", (width, height)).save(tmp_path / f"{k}.png")
+    assert load_images(str(tmp_path)).x.shape[2:] == shape
+
+
+def test_a_file_needs_no_labels(tmp_path):
+    path = tmp_path / "mine.npz"
+    np.savez(path, x=np.zeros((4, 9, 7), np.uint8))
+    assert load_images(str(path)).x.shape == (4, 1, 9, 7)
+    np.savez(path, z=np.zeros(3))
+    with pytest.raises(ValueError, match="with z; accepted for 'train' are x, or x_train"):
+        load_images(str(path))
+    for source in (str(path), "glyphs"):
+        with pytest.raises(ValueError, match="size: received 8 for the"):
+            load_images(source, size=8)
+    with pytest.raises(ValueError, match="data: received 'nowhere', which does not exist; accepted is a folder"):
+        load_images("nowhere")
+
+
+def test_a_small_run_keeps_what_is_asked_for():
+    small = Symmetries(small=True)._settings()
+    assert (small["steps"], small["batch_size"], small["samples"]) == ((250, 900), 64, 1)
+    own = Symmetries(small=True, steps=(7, 8))._settings()
+    assert (own["steps"], own["batch_size"], own["samples"]) == ((7, 8), 64, 1)
+    assert "samples" not in Symmetries()._settings()
 
 
 def test_the_command(tmp_path, capsys):
@@ -176,44 +366,24 @@ def test_the_command(tmp_path, capsys):
     assert (out / "symmetries.html").is_file()
 
 
-def test_the_command_goes_on_after_an_interrupt(tmp_path, capsys, monkeypatch):
-    """Of either stage; with other settings it begins anew."""
-    np.savez(tmp_path / "mine.npz", x=glyphs(8, size=8).x.numpy(), y=np.zeros(8, np.int64))
-    models, steps = [], []
-
-    def trained(objective, loader, config, *, at=0):
-        def note(step, _):
-            steps.append(step)
-            if step == at:
-                signal.raise_signal(signal.SIGINT)
-
-        return fit_symmetry(objective, loader, config, on_step=note)
-
-    def report(self, data):
-        models.append(torch.cat([p.detach().flatten() for p in self.model_.parameters()]))
-        return Found()
-
-    class Found:
-        def save(self, folder):
-            return []
-
-    def run(place, at, transform="tx,ty"):
-        steps.clear()
-        monkeypatch.setattr("erlangen.estimators.symmetry.fit_symmetry", partial(trained, at=at))
-        arguments = ["--small", "--transform", transform, "--device", "cpu", "--output", str(place)]
-        return cli.main(["symmetries", str(tmp_path / "mine.npz"), *arguments]), list(steps)
-
-    monkeypatch.setattr(SymmetryFinder, "report", report)
-    monkeypatch.setattr("erlangen.cli.symmetries.SMALL", {**TINY, "steps": (3, 3)})
-    assert run(tmp_path / "whole", 0) == (0, [1, 2, 3, 4, 5, 6])
+def test_the_command_leaves_out_what_it_cannot_read_and_goes_on(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(symmetry_report, "symmetries_page", lambda found: "")  # which takes longest
+    (folder_of(tmp_path / "mine", n=2) / "broken.png").touch()
     out = tmp_path / "out"
-    assert run(out, 2) == (130, [1, 2])
-    assert capsys.readouterr().err == "erlangen: stopped; the same command goes on from here.\n"
-    assert run(out, 3, "angle") == (130, [1, 2, 3])
-    assert run(out, 5) == (130, [3, 4, 5])
-    assert run(out, 0) == (0, [6])
-    assert torch.equal(*models)
-    assert list(out.iterdir()) == []
+    arguments = ["--steps", "1", "1", "--batch-size", "2", "--device", "cpu", "--output", str(out)]
+    command = ["symmetries", str(tmp_path / "mine"), "--transform", "tx", *arguments]
+    assert cli.main(command) == 2
+    assert "or leave them out with --unreadable skip." in capsys.readouterr().err
+    assert cli.main([*command, "--unreadable", "skip"]) == 0
+    assert "left out: 1 files that cannot be read" in capsys.readouterr().out
+    stored = json.loads((out / "symmetries.json").read_text())
+    assert [Path(name).name for name in stored["images"]] == ["0.png", "1.png"]
+    assert [Path(name).name for name in stored["left_out"]] == ["broken.png"]
+    (out / "model.safetensors").unlink()
+    assert cli.main([*command, "--unreadable", "skip"]) == 2
+    assert "--output: received" in (said := capsys.readouterr().err)
+    assert "the same with --resume to go on." in said
+    assert cli.main([*command, "--unreadable", "skip", "--resume"]) == 0
 
 
 def test_the_command_refuses_in_a_sentence(tmp_path, capsys):

@@ -5,6 +5,7 @@ import torch
 from torch.distributions import Normal
 
 from erlangen.metrics import iwlb
+from erlangen.models import VAE
 
 NOISE = 0.5
 
@@ -51,3 +52,11 @@ def test_weights_must_fit():
         iwlb(lambda x, n: torch.rand(n), torch.rand(4, 2), 3)
     with pytest.raises(ValueError, match="samples: received"):
         iwlb(linear, torch.rand(4, 2), 0)
+    with pytest.raises(ValueError, match=r"x: received .*accepted is inputs \(N, \.\.\.\), at least one"):
+        iwlb(linear, torch.rand(0, 2), 3)
+    with pytest.raises(ValueError, match="x: received ndarray"):
+        iwlb(linear, torch.rand(4, 2).numpy(), 3)
+    with pytest.raises(
+        ValueError, match=r"log_weights: received VAE; accepted is a function .* its method log_weights"
+    ):
+        iwlb(VAE((1, 8, 8), latent=2, filters=(2, 2), hidden=4), torch.rand(4, 1, 8, 8), 3)

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from erlangen.distributions import Categorical, Gaussian, GlobalUniform, RealNVP
-from erlangen.models import Averaged, average, logits_of
+from erlangen.models import Averaged, SymmetryModel, average, logits_of
 from erlangen.transforms import Affine, Crop, Dihedral, Rotations
 
 CLASSES = 4
@@ -201,6 +201,15 @@ def test_series_too():
 def test_bad_arguments(kwargs, match):
     with pytest.raises(ValueError, match=match):
         averaged(**kwargs)
+
+
+def test_what_is_no_transform_or_conditional_is_refused():
+    turn = Affine("angle")
+    symmetry = SymmetryModel.over(turn, (1, 8, 8), inference=(4,), generative=(4,), layers=1, width=4)
+    with pytest.raises(ValueError, match=r"transform: received SymmetryModel; .* averages its method averaged"):
+        Averaged(nn.Identity(), symmetry, symmetry)
+    with pytest.raises(ValueError, match=r"conditional: received Affine; accepted is a Conditional$"):
+        Averaged(nn.Identity(), turn, turn)
 
 
 def test_a_conditional_over_other_coordinates_is_refused():

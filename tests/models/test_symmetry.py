@@ -106,6 +106,21 @@ def test_only_continuous_groups(wrong):
     one = Gaussian(1, 2)
     with pytest.raises(ValueError, match=r"group: received .*accepted is a Group with continuous coordinates"):
         SymmetryModel(wrong, one, one)
+    with pytest.raises(ValueError, match=r"group: received"):
+        SymmetryModel.over(wrong, (1, 8, 8))
+
+
+@pytest.mark.parametrize("shape", [8, (8,), (1, 8, 8, 8), (1, 0, 8)])
+def test_shapes_are_those_of_one_signal(shape):
+    with pytest.raises(ValueError, match="shape: received"):
+        SymmetryModel.over(Affine("angle"), shape)
+
+
+def test_inputs_have_the_type_of_the_model():
+    make, shape = GROUPS["affine"]
+    model = SymmetryModel.over(make(), shape, **SMALL)
+    with pytest.raises(ValueError, match=r"x: received a float32 tensor .*, but the model is torch\.float64"):
+        model.prototype(torch.rand(2, *shape, dtype=torch.float32))
 
 
 def test_conditionals_must_be_over_the_group():

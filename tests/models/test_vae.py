@@ -147,3 +147,11 @@ def test_only_vaes_have_an_elbo():
         Elbo(nn.Linear(2, 2))
     with pytest.raises(ValueError, match="shape: received"):
         VAE((1, 8, 12))
+
+
+@pytest.mark.parametrize("kind", [AugVAE, InvVAE])
+def test_hybrids_are_of_a_vae_and_a_model_of_symmetries(kind):
+    with pytest.raises(ValueError, match="vae: received SymmetryModel; accepted is a VAE"):
+        kind(centred(), small())
+    with pytest.raises(ValueError, match="symmetry: received VAE; accepted is a SymmetryModel"):
+        kind(small(), small())

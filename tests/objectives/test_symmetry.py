@@ -176,8 +176,14 @@ def test_what_is_wrong_is_refused():
         PrototypeInference(torch.nn.Linear(2, 2))
     with pytest.raises(ValueError, match="invertibility: received -1"):
         PrototypeInference(model, invertibility=-1)
-    with pytest.raises(ValueError, match="received a range for"):
+    with pytest.raises(ValueError, match="ranges: received a range for"):
         PrototypeInference(model, ranges={"angle": 1.0})
+    with pytest.raises(ValueError, match=r"ranges: received float 0\.1; accepted are ranges by the name"):
+        TransformLikelihood(model, ranges=0.1)
+    with pytest.raises(ValueError, match=r"blur: received float 3\.0; accepted is a Blur"):
+        PrototypeInference(model, blur=3.0)
+    with pytest.raises(ValueError, match=r"density: received .*; accepted is a TransformLikelihood"):
+        TwoStages(PrototypeInference(model), PrototypeInference(model), 2)
     with pytest.raises(ValueError, match="consistency: received"):
         TransformLikelihood(model, consistency=-0.1)
     with pytest.raises(ValueError, match="sigma: received"):

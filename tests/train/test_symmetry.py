@@ -136,6 +136,10 @@ def test_it_starts_anew_with_a_remedy(tmp_path, caplog):
     assert objective.prototypes.invertibility >= 1
     assert (tmp_path / "collapsed-1" / "log.jsonl").is_file()
     assert (tmp_path / "checkpoint").is_dir()
+    (tmp_path / "log.jsonl").unlink()
+    (tmp_path / "checkpoint").rename(tmp_path / "elsewhere")  # killed before the second try has left anything
+    with pytest.raises(FileExistsError, match="holds a run that started anew; give resume=True"):
+        fit_symmetry(far(), data(), replace(HASTY, folder=tmp_path), restarts=2)
 
 
 def test_the_share_of_content_is_watched():

@@ -17,7 +17,14 @@ TOLD = ("Collapsed", "Diverged")  # of training, which says what to try; by name
 UNWRITTEN = "stopped; nothing was written."
 
 # What the library calls the fields of commands.
-FIELDS = {"path": "data", "source": "data", "X": "data", "run": "output", "experiment": "experiments"}
+FIELDS = {
+    "path": "data",
+    "source": "data",
+    "X": "data",
+    "run": "output",
+    "folder": "output",
+    "experiment": "experiments",
+}
 
 # Of the library's words for an option and its value, those of the command line.
 WORDS = {

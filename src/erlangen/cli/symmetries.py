@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
-import shutil
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 
-from .. import __version__
-from .fit import TRANSFORM, Switch, left_open, parse_transform
-from .refusal import refusing
-
-if TYPE_CHECKING:
-    from ..data import DataSet
+from .fit import Switch, left_open, parse_transform
+from .refusal import UNWRITTEN, refusing
 
 __all__ = ["Symmetries"]
 
+TRANSFORM = (
+    "What may occur, with ranges if they are not the defaults: tx:0.2 or scale:-0.5:0.2. Names: tx, ty, scale, "
+    "stretch, shear, sx, sy; saturation, value; angle and hue, always on the whole circle; affine and hsv for all of "
+    "theirs."
+)
 SMALL: dict[str, Any] = {
     **{"steps": (250, 900), "batch_size": 64, "samples": 1},
     **{"inference": (256, 128), "generative": (256, 128)},
@@ -43,7 +42,8 @@ class Symmetries:
     """Images to a step."""
 
     size: Annotated[int | None, left_open("PIXELS")] = None
-    """Side to which the pictures of a folder are resized; 64 if not given."""
+    """Side to which the pictures of a folder are resized, and cropped at the centre. If not given, theirs where they
+    have one size, with the longer side made at most 64; else 64."""
 
     unreadable: Literal["raise", "skip"] = "raise"
     """Whether files that cannot be read stop everything or are left out."""
@@ -58,7 +58,11 @@ class Symmetries:
     """A short run with small networks: about two minutes on two cores."""
 
     output: Path = Path("symmetries")
-    """Folder for symmetries.html and symmetries.json; made if it is missing."""
+    """Folder for symmetries.html, symmetries.json and what was learned; made if it is missing. A run in it that was
+    finished is replaced."""
+
+    resume: Switch = False
+    """Go on with a run in --output that was stopped; give all that it began with again."""
 
     def run(self) -> list[Path]:
         """Learns, measures and writes both files."""
@@ -67,49 +71,29 @@ class Symmetries:
 
     def _run(self) -> list[Path]:
         from ..estimators import SymmetryFinder
+        from ..estimators.sources import load_images, some
         from . import one_thread
 
-        own: dict[str, Any] = {"steps": self.steps, "batch_size": self.batch_size} | (SMALL if self.small else {})
-        finder = SymmetryFinder(parse_transform(self.transform), seed=self.seed, device=self.device, **own)
+        finder = SymmetryFinder(parse_transform(self.transform), device=self.device, **self._settings())
         finder.looked_for()  # to refuse before data are read
-        data = self._data()
-        finder.folder, finder.resume = self._training / self._name(data), True
+        data = load_images(self.data, size=self.size, unreadable=self.unreadable)
+        data = some(data, MANY) if self.small else data
         with one_thread() if self.small else nullcontext():
             found = finder.fit(data).report(data)
         paths = found.save(self.output)
-        shutil.rmtree(self._training, ignore_errors=True)
         print(found)
+        if found.left_out:
+            print(f"left out: {len(found.left_out):,} files that cannot be read; {paths[1]} has their names")
         return paths
 
-    @property
-    def _training(self) -> Path:
-        """Where checkpoints are until all is done."""
-        return self.output / "training"
-
-    def _name(self, data: DataSet) -> str:
-        """With which a command goes on after an interrupt, and no other: settings, data and version."""
-        from ..estimators.sources import data_digest
-
-        settings = repr((__version__, replace(self, output=Path()), data_digest(data)))
-        return hashlib.sha256(settings.encode()).hexdigest()[:16]
+    def _settings(self) -> dict[str, Any]:
+        """What was asked for; where nothing was, a small run has its own."""
+        default = {field.name: field.default for field in fields(self)}
+        own: dict[str, Any] = {"steps": self.steps, "batch_size": self.batch_size}
+        small = {k: v for k, v in SMALL.items() if self.small and own.get(k) == default.get(k)}
+        return own | small | {"seed": self.seed, "folder": self.output, "resume": self.resume}
 
     def _stopped(self) -> str:
-        begun = any(self._training.glob("*/checkpoint/0*"))
-        return "stopped; the same command goes on from here." if begun else "stopped before anything was learned."
-
-    def _data(self) -> DataSet:
-        import torch
-
-        from ..data import load, loose_images, named_sets
-        from ..estimators.sources import LARGEST
-
-        path = Path(self.data).expanduser()
-        size: dict[str, Any] = {} if self.size is None else {"size": self.size}
-        options: Any = {"size": LARGEST, "unreadable": self.unreadable, **size}
-        if self.data in named_sets() or not path.is_dir():
-            data = load(self.data, **size)
-        elif any(entry.is_dir() and not entry.name.startswith(".") for entry in path.iterdir()):
-            data = load(path, **options)
-        else:
-            data = loose_images(path, **options)
-        return data.subset(torch.arange(min(len(data), MANY))) if self.small else data
+        if not (self.output / "config.json").exists():
+            return UNWRITTEN
+        return "stopped; the same command with --resume goes on."

@@ -105,17 +105,27 @@ def loose_images(
     exif: bool = True,
     unreadable: Literal["raise", "skip"] = "raise",
     background: int = 0,
+    below: bool = False,
 ) -> FolderSet:
-    """Reads the pictures in a folder, without classes: all have the label 0. For the arguments see `image_folder`.
+    """Reads the pictures in a folder, without classes: all have the label 0.
+
+    Args:
+        path: the folder.
+        size: see `image_folder`, as for all but the last.
+        exif: the same.
+        unreadable: the same.
+        background: the same.
+        below: whether pictures in its sub-folders, at any depth, are read as well.
 
     Raises:
-        ValueError: the folder is missing, has no pictures of its own, or sizes differ.
+        ValueError: the folder is missing, has no pictures of its own (or below it), or sizes differ.
         UnreadableImagesError: some files could not be read.
     """
     root = Path(path)
-    files = _entries(root)[1] if root.is_dir() else []
+    files = [] if not root.is_dir() else _below(root) if below else _entries(root)[1]
     if not files:
-        what = "has no pictures of its own" if root.is_dir() else "is no folder"
+        where = "in it or below it" if below else "of its own"
+        what = f"has no pictures {where}" if root.is_dir() else "is no folder"
         raise ValueError(f"path: received {str(root)!r}, which {what}; accepted is a folder of pictures")
     options: Any = {"size": size, "exif": exif, "unreadable": unreadable, "background": background}
     return _gathered(root, {"": files}, [""], **options)
@@ -166,6 +176,13 @@ def _entries(folder: Path) -> tuple[list[Path], list[Path]]:
     entries = sorted((e for e in folder.iterdir() if not e.name.startswith((".", "__MACOSX"))), key=lambda e: e.name)
     folders = [e for e in entries if e.is_dir()]
     return folders, [e for e in entries if e.suffix.lower() in SUFFIXES and not e.is_dir()]
+
+
+def _below(folder: Path) -> list[Path]:
+    """The pictures of a folder and of its sub-folders, at any depth; links that lead up again are not followed."""
+    folders, files = _entries(folder)
+    above = {folder.resolve(), *folder.resolve().parents}
+    return files + [file for sub in folders if sub.resolve() not in above for file in _below(sub)]
 
 
 def _members(root: Path) -> dict[str, list[Path]]:

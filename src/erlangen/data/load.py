@@ -122,7 +122,7 @@ def load(source: str | os.PathLike[str], split: str = "train", **options: Any) -
         return _folder(path, split, options)
     kind = path.suffix.lower()
     if kind == ".npz":
-        _check_options(source, options, ("missing", "unequal"))
+        _check_options(source, options, ("missing", "unequal", "unlabelled"))
         return npz(path, split=split, **options)
     if kind in SERIES and path.is_file():
         _check_options(source, options, ("label", "series", "time", "missing", "unequal"))

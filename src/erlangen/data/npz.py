@@ -18,7 +18,12 @@ __all__ = ["npz"]
 
 
 def npz(
-    path: str | os.PathLike[str], *, split: str = "train", missing: Missing = "raise", unequal: Unequal = "raise"
+    path: str | os.PathLike[str],
+    *,
+    split: str = "train",
+    missing: Missing = "raise",
+    unequal: Unequal = "raise",
+    unlabelled: bool = False,
 ) -> DataSet:
     """Reads a data set from a `.npz` file; pickled objects in it are refused.
 
@@ -31,6 +36,7 @@ def npz(
         split: "train", also for a file without parts, or "test".
         missing: what to do about missing values of series, NaN, see `stack_series`.
         unequal: what to do about series of different lengths, which end in NaN, see `stack_series`.
+        unlabelled: whether labels are left alone, and may be missing: all signals then have the label 0.
 
     Shape:
         x in the file: images in uint8, `(N, H, W)`, `(N, H, W, C)` or `(N, C, H, W)` with C = 1 or 3, or in
@@ -43,16 +49,18 @@ def npz(
         raise ValueError(f"path: received {str(path)!r}, which is no file; accepted is a .npz file")
     arrays = _arrays(path)
     suffix = f"_{split}" if f"x_{split}" in arrays else ""
-    if f"x{suffix}" not in arrays or f"y{suffix}" not in arrays or (split != "train" and not suffix):
+    needed = [f"x{suffix}"] if unlabelled else [f"x{suffix}", f"y{suffix}"]
+    if not set(needed) <= set(arrays) or (split != "train" and not suffix):
+        first, part = ("x", f"x_{split}") if unlabelled else ("x and y", f"x_{split} and y_{split}")
         raise DataUnavailableError(
             f"path: received {str(path)!r} with {', '.join(arrays) or 'no arrays'}; accepted for {split!r} are "
-            f"{'x and y, or ' if split == 'train' else ''}x_{split} and y_{split}"
+            f"{f'{first}, or ' if split == 'train' else ''}{part}"
         )
-    x, y = arrays[f"x{suffix}"], arrays[f"y{suffix}"]
-    if y.shape != (len(x),):
-        raise ValueError(f"{path}: received y of shape {y.shape} for {len(x)} signals; accepted is a label for each")
-    every = [a for key, a in arrays.items() if key in ("y", "y_train", "y_test")]
-    labels, classes = _labels(path, y, every, arrays.get("classes"))
+    x = arrays[f"x{suffix}"]
+    if unlabelled:
+        labels, classes = torch.zeros(len(x), dtype=torch.long), ("",)
+    else:
+        labels, classes = _labels(path, len(x), arrays[f"y{suffix}"], arrays)
     signals = _signals(path, x)
     if signals.dtype == torch.uint8 or signals.ndim == 4:
         return DataSet(signals, labels, classes, path.stem)
@@ -72,8 +80,11 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
         raise ValueError(f"path: received {str(path)!r}; accepted is a .npz file without pickles ({error})") from error
 
 
-def _labels(path: Path, y: np.ndarray, every: list[np.ndarray], named: np.ndarray | None) -> tuple[Tensor, tuple]:
+def _labels(path: Path, count: int, y: np.ndarray, arrays: dict[str, np.ndarray]) -> tuple[Tensor, tuple]:
     """Labels as indices, and the names of the classes."""
+    if y.shape != (count,):
+        raise ValueError(f"{path}: received y of shape {y.shape} for {count} signals; accepted is a label for each")
+    named, every = arrays.get("classes"), [a for key, a in arrays.items() if key in ("y", "y_train", "y_test")]
     if y.dtype.kind not in "biuU":
         raise ValueError(f"{path}: received y of the type {y.dtype}; accepted are integers or strings")
     if named is None or y.dtype.kind == "U":

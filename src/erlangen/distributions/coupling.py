@@ -37,6 +37,7 @@ from .noise import Noise
 __all__ = ["Flow", "FlowDensity"]
 
 FEW = 32  # inputs
+DRAWS = 100  # of which coordinates move together, at most
 
 
 class Flow(Conditional):
@@ -193,11 +194,29 @@ def _total(slopes: list[Tensor]) -> Tensor:
 
 
 def _moving(layers: int, features: int) -> Tensor:
-    """Which coordinates each layer moves, `(L, d)`: a random half, then the other one; a single one moves always."""
+    r"""Which coordinates each layer moves, `(L, d)`: a random half, then the other one; a single one moves always.
+
+    A coordinate does not see those that always move with it, whatever the density it should follow. So halves are drawn
+    until no draw could leave fewer such pairs: none from $2 \log_2 d$ layers on.
+    """
     if features == 1:
         return torch.ones(layers, 1, dtype=torch.bool)
+    cells = 2 ** -(-layers // 2)
+    many, more = divmod(features, cells)
+    fewest = (cells - more) * many**2 + more * (many + 1) ** 2  # ordered pairs, each coordinate with itself among them
+    found, least = _halves(layers, features)
+    for _ in range(DRAWS):
+        if least <= fewest:
+            break
+        moves, together = _halves(layers, features)
+        found, least = (moves, together) if together < least else (found, least)
+    return found
+
+
+def _halves(layers: int, features: int) -> tuple[Tensor, int]:
+    """A draw, and how many ordered pairs of coordinates always move together."""
     moves = torch.zeros(layers, features, dtype=torch.bool)
     for i in range(0, layers, 2):
         moves[i, torch.randperm(features)[: features // 2]] = True
         moves[i + 1 : i + 2] = ~moves[i]
-    return moves
+    return moves, int((moves[:, :, None] == moves[:, None]).all(0).sum())

@@ -124,6 +124,11 @@ class Density(Distribution):
         """The median of each coordinate (on the circle, the centre of symmetry), `(*B, d)`, if it has a closed form."""
         raise NotImplementedError(f"{type(self).__name__} has no median in closed form: use mean_estimate(n)")
 
+    @property
+    def variance(self) -> Tensor:
+        """The variance of each coordinate, `(*B, d)`, where it has a closed form."""
+        raise NotImplementedError(f"{type(self).__name__} has no variance in closed form: use stddev_estimate(n)")
+
     def entropy_estimate(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         r"""An unbiased estimate of the entropy, $-\frac1n \sum_s \log q(v_s)$, and its standard error.
 
@@ -143,6 +148,10 @@ class Density(Distribution):
             result: `(*B, d)` and `(*B, d)`.
         """
         return mean_of(self._independent(n, generator), self.periodic, self.ends)
+
+    def stddev_estimate(self, n: int, generator: torch.Generator | None = None) -> Tensor:
+        """The standard deviation of each coordinate from n samples, along the circle for periodic ones, `(*B, d)`."""
+        return self.mean_estimate(n, generator)[1] * n**0.5
 
     def mode_estimate(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """The one of n samples that has the greatest density, `(*B, d)`."""

@@ -6,11 +6,12 @@ from .config import RunConfig
 from .coordinates import build_transform, resolve_ranges
 from .runs import Run, load_run
 from .setting import Setting, prepare
-from .symmetry import Symmetries, SymmetryFinder
+from .symmetry_report import Symmetries
 from .training import fit_run, train_run
 
 if TYPE_CHECKING:
     from .series_aligner import SeriesAligner
+    from .symmetry import SymmetryFinder
     from .time_warp import TimeWarpClassifier
 
 __all__ = [
@@ -30,7 +31,7 @@ __all__ = [
 ]
 
 # Imported when they are first used, for scikit-learn takes as long to import as all the rest.
-LATER = {"SeriesAligner": "series_aligner", "TimeWarpClassifier": "time_warp"}
+LATER = {"SeriesAligner": "series_aligner", "SymmetryFinder": "symmetry", "TimeWarpClassifier": "time_warp"}
 
 
 def __getattr__(name: str) -> Any:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..models import Averaged
 from ..objectives import METHODS
@@ -19,7 +19,17 @@ from ..utils.shapes import check_tensor
 from .config import RunConfig
 from .setting import build_model
 
-__all__ = ["CONFIG", "WEIGHTS", "Run", "load_run", "read_config", "read_record", "save_weights", "write_record"]
+__all__ = [
+    "CONFIG",
+    "WEIGHTS",
+    "Run",
+    "load_run",
+    "load_weights",
+    "read_config",
+    "read_record",
+    "save_weights",
+    "write_record",
+]
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 FORMAT = 1
@@ -133,12 +143,25 @@ def read_config(folder: Path, record: Mapping[str, Any]) -> RunConfig:
     return config
 
 
-def save_weights(folder: Path, model: Averaged) -> None:
+def save_weights(folder: Path, model: nn.Module) -> None:
     """Writes `model.safetensors`, whole or not at all."""
     from safetensors.torch import save
 
     weights = {name: value.detach().cpu().contiguous().clone() for name, value in model.state_dict().items()}
     write_bytes(folder / WEIGHTS, save(weights))
+
+
+def load_weights(folder: Path, model: nn.Module) -> None:
+    """Puts `model.safetensors` into a model."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        model.load_state_dict(load_file(folder / WEIGHTS))
+    except (SafetensorError, RuntimeError) as error:
+        reason = (str(error).splitlines() or [""])[0]
+        again = "a run that is resumed writes it again from its checkpoint"
+        raise ValueError(f"{folder / WEIGHTS}: not readable ({reason}); {again}") from error
 
 
 def load_run(folder: str | os.PathLike[str], *, device: torch.device | str = "cpu") -> Run:
@@ -151,9 +174,6 @@ def load_run(folder: str | os.PathLike[str], *, device: torch.device | str = "cp
     Raises:
         ValueError: there is no run, it was not finished, or its files are damaged; the message says which.
     """
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
     folder = Path(folder)
     record = read_record(folder)
     if not (folder / WEIGHTS).is_file():
@@ -161,11 +181,5 @@ def load_run(folder: str | os.PathLike[str], *, device: torch.device | str = "cp
         raise ValueError(f"run: received {str(folder)!r}, which has no {WEIGHTS}: it was not finished; {go_on}")
     config = read_config(folder, record)
     model = build_model(config, record["data"])
-    try:
-        weights = load_file(folder / WEIGHTS)
-        model.load_state_dict(weights)
-    except (SafetensorError, RuntimeError) as error:
-        reason = (str(error).splitlines() or [""])[0]
-        again = "a run that is resumed writes it again from its checkpoint"
-        raise ValueError(f"{folder / WEIGHTS}: not readable ({reason}); {again}") from error
+    load_weights(folder, model)
     return Run(folder, config, model.to(device).eval(), record)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import torch
 from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
-from ..data import DataSet, DataUnavailableError, FolderSet, load, named_sets
+from ..data import DataSet, DataUnavailableError, FolderSet, load, loose_images, named_sets
 from ..data.images import SUFFIXES, image_size, quiet_bombs
 from ..data.load import UCR
 from ..utils.seeds import generator
@@ -23,9 +23,10 @@ __all__ = [
     "LARGEST",
     "check_parts",
     "class_root",
-    "data_digest",
     "describe_data",
+    "digest",
     "is_named",
+    "load_images",
     "load_parts",
     "some",
     "some_rows",
@@ -52,10 +53,39 @@ def load_parts(config: RunConfig) -> tuple[DataSet, DataSet | None, int | None]:
         return load(path, **options), load(path, "test", **options) if _has_test(path) else None, None
     _check_heeded(config, f"the folder {source!r}", ("size",))
     root = class_root(path)
-    size = config.size or _default_size(root)
+    size = config.size or (None if _small(_sizes(root, "*/*")) else LARGEST)
     options: dict[str, Any] = {"size": size, "unreadable": config.unreadable}
     test = load(path, "test", **options) if root != path and _has_folders(path / "test") else None
     return load(path, **options), test, size
+
+
+def load_images(source: str, *, size: int | None = None, unreadable: Any = "raise") -> DataSet:
+    """The images that a source names; labels are not looked at.
+
+    Args:
+        source: a folder of pictures with or without sub-folders (of one with parts, `train`), a `.npz` file, or a named
+            set.
+        size: the side to which the pictures of a folder are resized and cropped at the centre. If None, theirs where
+            they have one size; that is made smaller if the longer side is greater than `LARGEST`. Pictures of several
+            sizes become squares of that side.
+        unreadable: see `erlangen.data.image_folder`.
+    """
+    path = Path(source).expanduser()
+    if source in named_sets():
+        _check_size(size, f"the named set {source!r}")
+        _warn_of_twin(source)
+        return load(source)
+    if not path.exists():
+        known = "a folder of pictures, with or without sub-folders, a .npz file, or a named set"
+        names = ", ".join(name for name in named_sets() if "/" not in name)
+        raise ValueError(f"data: received {source!r}, which does not exist; accepted is {known} ({names})")
+    if not path.is_dir():
+        _check_size(size, f"the file {source!r}")
+        options: Any = {"unlabelled": True} if path.suffix.lower() == ".npz" else {}
+        return load(path, **options)
+    root = class_root(path)
+    kept = _reduced(_sizes(root, "**/*")) if size is None else size
+    return loose_images(root, size=kept, unreadable=unreadable, below=True)
 
 
 def class_root(path: Path) -> Path:
@@ -71,8 +101,7 @@ def is_named(source: str) -> bool:
 def _named(config: RunConfig) -> tuple[DataSet, DataSet | None, None]:
     source, series = config.data, config.data.startswith(UCR)
     _check_heeded(config, f"the named set {source!r}", HANDLING if series else ())
-    if Path(source).exists():
-        LOG.warning("%s is the named set; write ./%s for what has this name here.", source, source)
+    _warn_of_twin(source)
     options = {name: getattr(config, name) for name in HANDLING} if series else {}
     train = load(source, **options)
     try:
@@ -84,6 +113,11 @@ def _named(config: RunConfig) -> tuple[DataSet, DataSet | None, None]:
         return train, None, None
 
 
+def _warn_of_twin(source: str) -> None:
+    if Path(source).exists():
+        LOG.warning("%s is the named set; write ./%s for what has this name here.", source, source)
+
+
 def _options(path: Path) -> tuple[str, ...]:
     """What can be said about how a file is read."""
     return (*HANDLING, *COLUMNS) if path.suffix.lower() == ".csv" else HANDLING
@@ -91,11 +125,18 @@ def _options(path: Path) -> tuple[str, ...]:
 
 def _check_heeded(config: RunConfig, what: str, heeded: Sequence[str]) -> None:
     """Refuses what reading this would not heed."""
-    kinds = {"size": "folders of pictures"} | dict.fromkeys(HANDLING, "series") | dict.fromkeys(COLUMNS, "a .csv file")
+    if "size" not in heeded:
+        _check_size(config.size, what)
+    kinds = dict.fromkeys(HANDLING, "series") | dict.fromkeys(COLUMNS, "a .csv file")
     for name, kind in kinds.items():
         given, usual = getattr(config, name), getattr(RunConfig, name)
         if given != usual and name not in heeded:
             raise ValueError(f"{name}: received {given!r} for {what}; accepted for {kind} only")
+
+
+def _check_size(size: int | None, what: str) -> None:
+    if size is not None:
+        raise ValueError(f"size: received {size} for {what}; accepted for folders of pictures only")
 
 
 def _has_folders(path: Path) -> bool:
@@ -113,19 +154,36 @@ def _has_test(path: Path) -> bool:
         return False  # the training part, which is read first, says what is wrong
 
 
-def _default_size(root: Path) -> int | None:
-    """None if the pictures have one size that is small enough, else `LARGEST`; only their headers are read."""
-    files = (file for file in root.glob("*/*") if file.suffix.lower() in SUFFIXES)
-    sizes: set[tuple[int, int]] = set()
+def _sizes(root: Path, pattern: str) -> Iterator[tuple[int, int]]:
+    """Height and width of one picture after another; only headers are read."""
     with quiet_bombs():
-        for file in files:
+        for file in (file for file in root.glob(pattern) if file.suffix.lower() in SUFFIXES):
             try:
-                sizes.add(image_size(file))
+                yield image_size(file)
             except (OSError, SyntaxError, ValueError, UnidentifiedImageError, Image.DecompressionBombError):
                 continue  # reading the folder names it
-            if len(sizes) > 1 or max(max(size) for size in sizes) > LARGEST:
-                return LARGEST
-    return None
+
+
+def _small(sizes: Iterable[tuple[int, int]]) -> bool:
+    """Whether pictures have one size that is small enough."""
+    one: tuple[int, int] | None = None
+    for size in sizes:
+        if max(size) > LARGEST or one not in (None, size):
+            return False
+        one = size
+    return True
+
+
+def _reduced(sizes: Iterable[tuple[int, int]]) -> tuple[int, int] | int | None:
+    """The size to which pictures are resized, of the same form where they have one; None for theirs."""
+    one: tuple[int, int] | None = None
+    for size in sizes:
+        if one not in (None, size):
+            return LARGEST
+        one = size
+    if one is None or max(one) <= LARGEST:
+        return None
+    return max(1, round(one[0] * LARGEST / max(one))), max(1, round(one[1] * LARGEST / max(one)))
 
 
 def check_parts(data: DataSet, test: DataSet | None) -> None:
@@ -160,7 +218,7 @@ def describe_data(data: DataSet, parts: dict[str, DataSet | None]) -> dict[str, 
         "shape": list(data.x.shape[1:]),
         "classes": list(data.classes),
         "counts": {name: part.counts() for name, part in parts.items() if part is not None},
-        "digest": data_digest(data),
+        "digest": digest((data.classes, tuple(data.x.shape), str(data.x.dtype)), data.x, data.y),
         "skipped": skipped,
         "normalise": {"mean": mean, "std": std},
     }
@@ -189,9 +247,9 @@ def _moments(data: DataSet) -> tuple[list[float], list[float]]:
     return [[round(value, 6) for value in row.tolist()] for row in (mean, std)]  # pyright: ignore[reportReturnType]
 
 
-def data_digest(data: DataSet) -> str:
+def digest(what: object, *tensors: Tensor) -> str:
     """Tells whether a run goes on with the data that it began with."""
-    found = hashlib.sha256(repr((data.classes, tuple(data.x.shape), str(data.x.dtype))).encode())
-    for tensor in (data.x, data.y):
+    found = hashlib.sha256(repr(what).encode())
+    for tensor in tensors:
         found.update(tensor.cpu().contiguous().numpy().data)
     return found.hexdigest()[:16]

@@ -3,82 +3,48 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import torch
+from sklearn.base import BaseEstimator
 from torch import Tensor
 
-from ..data import DataSet
-from ..metrics import occupied_arcs
+from ..data import DataSet, FolderSet
 from ..models import SymmetryModel
 from ..objectives import Blur, PrototypeInference, TransformLikelihood, TwoStages
-from ..report.canvas import pixels
 from ..report.run_figures import Coordinate
-from ..report.symmetries import SymmetryFindings, symmetries_page
+from ..report.symmetries import SymmetryFindings
 from ..train import Config, Optimiser, TensorLoader, WarmupCosine, fit_symmetry
 from ..transforms import HSV, Affine, Group, Product
 from ..transforms.warp import as_signal
-from ..utils.io import provenance, write_bytes, write_json
+from ..utils.io import provenance
 from ..utils.seeds import generator, seeded
-from ..utils.shapes import check_count, check_tensor
+from ..utils.shapes import check_count, check_positive, check_tensor, describe
 from .config import check_device
 from .coordinates import AFFINE, COLOUR, Wanted, resolve_ranges
 from .reporting import half_ranges
+from .sources import digest, some_rows
+from .symmetry_report import Symmetries, arcs, as_bytes, image_names, least_of, recentred, words
+from .symmetry_run import begin, finish, read_finder
 
-__all__ = ["Symmetries", "SymmetryFinder", "recentred"]
+__all__ = ["SymmetryFinder"]
 
-DARK = 0.05  # the mean level of the border below which images count as standing on black
-LITTLE = 0.05  # of the range that was looked for: less does not occur
+EVEN = 0.05  # how far borders may be from one colour, on average, where images count as standing on it
 ROOM = 1.5  # how much wider than the random transformations the range of poses is
 BATCH = 256  # images at a time, when nothing is trained
+LEAST = 50  # samples for a range
+WHOLE = {"angle": math.pi, "hue": 0.5}  # half of the circle
+NETWORK: dict[str, Any] = {"layers": 4, "width": 64, "bins": 12, "pool": 2, "noise": 0.1}
+SETTINGS = ("steps", "batch_size", "samples", "copies", "inference", "generative", "lr", "seed")
+CHANNELS = (1, 2, 3, 4)  # of images whose channels come where they should
+NEAR = 1e-3  # what rounding may add to a level
 
 
-@dataclass(frozen=True)
-class Symmetries:
-    """What `SymmetryFinder.report` found.
-
-    Attributes:
-        names: of the coordinates.
-        half_ranges: of each image, half of the shortest range that holds 98 % of its transformations, `(N, d)`.
-        looked: half the range that was looked for, `(d,)`.
-        findings: what the page shows.
-    """
-
-    names: tuple[str, ...]
-    half_ranges: np.ndarray
-    looked: np.ndarray
-    findings: SymmetryFindings
-
-    def rows(self) -> list[dict[str, Any]]:
-        """For each coordinate the median over images, the range of the middle 90 % of them, and whether it occurs."""
-        low, middle, high = np.quantile(self.half_ranges, (0.05, 0.5, 0.95), axis=0)
-        kinds = zip(self.names, low.tolist(), middle.tolist(), high.tolist(), self.looked.tolist(), strict=True)
-        return [
-            {"name": n, "half_range": m, "low": a, "high": b, "looked": w, "occurs": m > LITTLE * w}
-            for n, a, m, b, w in kinds
-        ]
-
-    def __str__(self) -> str:
-        return "\n".join(self.findings.words)
-
-    def save(self, folder: str | Path) -> list[Path]:
-        """Writes symmetries.html and symmetries.json, and returns their paths."""
-        folder = Path(folder)
-        write_bytes(folder / "symmetries.html", symmetries_page(self.findings).encode())
-        content = {
-            "coordinates": self.rows(),
-            "half_ranges": self.half_ranges.tolist(),
-            "settings": self.findings.facts,
-        }
-        write_json(folder / "symmetries.json", {**content, "provenance": self.findings.about})
-        return [folder / "symmetries.html", folder / "symmetries.json"]
-
-
-class SymmetryFinder:
+class SymmetryFinder(BaseEstimator):
     """Finds which transformations occur in images, how far, for each of them and overall (SGM).
 
     Args:
@@ -89,17 +55,20 @@ class SymmetryFinder:
         samples: random transformations of each image.
         copies: how many turned copies vote on the pose, where the angle or the hue is among the coordinates; None for
             a plain network.
-        anchored: whether poses start from moments; if None, for affine coordinates of images that stand on black.
+        anchored: whether poses start from moments; if None, for affine coordinates of images that stand on even ground.
         inference: the widths of the inference network.
         generative: those of the density's encoder.
         lr: learning rates, of both.
         seed: of weights, order and noise.
         device: "auto", "cpu", "cuda" or "mps".
-        folder: where the log and checkpoints go; nothing is kept if None.
-        resume: whether to go on from the last checkpoint in the folder, if there is one.
+        folder: where settings, weights, log and checkpoints go; nothing is kept if None. A run in it that was finished
+            is replaced.
+        resume: whether to go on with the run in the folder, if there is one, which must have these settings and images.
         progress: whether a bar is shown; if None, on a terminal.
 
-    After `fit`: `model_`, the `SymmetryModel`; `history_`; `prototypes_` of all images, `(N, C, H, W)`.
+    After `fit`: `model_`, the `SymmetryModel`; `history_`; `prototypes_` of all images, `(N, C, H, W)`; `ground_`, the
+    colour of the even ground on which images stand, which is black to `model_`: a picture on white paper that is turned
+    has white corners. It is zero where the ground is uneven, or colours are looked for.
 
     Example:
         >>> from erlangen.data import glyphs
@@ -122,14 +91,14 @@ class SymmetryFinder:
         lr: tuple[float, float] = (1e-3, 2e-3),
         seed: int = 0,
         device: str = "auto",
-        folder: str | Path | None = None,
+        folder: str | os.PathLike[str] | None = None,
         resume: bool = False,
         progress: bool | None = None,
     ) -> None:
         self.transform, self.steps, self.batch_size, self.samples = transform, steps, batch_size, samples
         self.copies, self.anchored, self.inference, self.generative = copies, anchored, inference, generative
-        self.lr, self.seed, self.device = lr, seed, device
-        self.folder, self.resume, self.progress = folder, resume, progress
+        self.lr, self.seed, self.device, self.progress = lr, seed, device, progress
+        self.folder, self.resume = folder, resume
 
     def fit(self, X: DataSet | Tensor | np.ndarray, y: object = None) -> Self:
         """Learns prototypes and their transformations from images; labels are not looked at.
@@ -138,24 +107,46 @@ class SymmetryFinder:
             X: a data set, or images `(N, C, H, W)`, uint8 or within [0, 1].
             y: ignored, as scikit-learn has it.
         """
-        x = _images(X)
-        check_device(self.device)
-        ranges = self.looked_for()
-        first, second = (check_count("steps", n) for n in self.steps)
-        with seeded(self.seed):
-            self.model_ = self._build(x, ranges)
-            settings: Any = {"ranges": ranges, "samples": self.samples}
-            blur = Blur(2.0, max(1, first // 10))
-            # Behind the clips of colours the price on what is lost has a gradient of the wrong sign.
-            price = 0.1 if isinstance(self.model_.group, Affine) else 0.0
-            prototypes = PrototypeInference(self.model_, invertibility=price, blur=blur, **settings)
-            objective = TwoStages(prototypes, TransformLikelihood(self.model_, **settings), first)
-        loader = TensorLoader(x, batch_size=min(self.batch_size, len(x)), seed=self.seed, drop_last=True)
-        self.history_ = fit_symmetry(objective, loader, self._config(first, second))
-        self.model_.eval()
+        x, ranges = _images(X), self.looked_for()
+        self._check()
+        _check_colours(ranges, x)
         self.shape_, self.ranges_ = tuple(x.shape[1:]), ranges
+        ground = _ground(x) if set(ranges) <= set(AFFINE) else None
+        self.ground_ = ground or [0.0] * len(x[0])
+        movable = ground is not None and {"tx", "ty"} <= set(ranges)
+        self.anchored_ = movable if self.anchored is None else self.anchored
+        objective = self._objective()
+        if self.folder is not None:
+            begin(Path(self.folder), self._record(digest((self.shape_, str(x.dtype)), x)), resume=self.resume)
+        batch = min(self.batch_size, len(x))
+        loader = TensorLoader(self._on_black(x), batch_size=batch, seed=self.seed, drop_last=True)
+        self.history_ = fit_symmetry(objective, loader, self._config())
+        self.model_.eval()
+        self.facts_ = self._facts(len(x))
+        if self.folder is not None:
+            finish(Path(self.folder), self.model_, self.facts_)
         self.prototypes_ = self.predict(x)
         return self
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str], *, device: torch.device | str = "cpu") -> Self:
+        """A finder that was fitted with a folder, or by `erlangen symmetries`; it has no `history_` or `prototypes_`.
+
+        Args:
+            folder: what it was fitted with.
+            device: where the model goes.
+
+        Raises:
+            ValueError: there is no such run, it was not finished, or its files are damaged.
+        """
+        record, put = read_finder(Path(folder), NETWORK)
+        finder = cls(record["ranges"], **record["settings"])
+        finder.shape_, finder.ranges_ = tuple(record["shape"]), finder.looked_for()
+        finder.anchored_, finder.ground_, finder.facts_ = record["anchored"], record["ground"], record["facts"]
+        finder.model_ = finder._build()
+        put(finder.model_)
+        finder.model_.to(device).eval()
+        return finder
 
     def looked_for(self) -> dict[str, tuple[float, float]]:
         """The coordinates that are looked for and their ranges, angles and hues on the whole circle."""
@@ -163,7 +154,7 @@ class SymmetryFinder:
 
     def predict(self, X: DataSet | Tensor | np.ndarray) -> Tensor:
         """The prototypes of images, `(N, C, H, W)`, on the CPU."""
-        return self._each(X, self._model().prototype)
+        return self._each(X, self._model().prototype, image=True)
 
     def poses(self, X: DataSet | Tensor | np.ndarray) -> Tensor:
         """The coordinates of images, as seen from their prototypes, `(N, d)`."""
@@ -176,7 +167,7 @@ class SymmetryFinder:
     def resample(self, X: DataSet | Tensor | np.ndarray, n: int = 1, *, seed: int = 0) -> Tensor:
         """Natural variations of images, `(n, N, C, H, W)`."""
         chance = generator(seed, self._model().group.bounds.device)
-        return self._each(X, lambda x: self._model().resample(x, n, chance), dim=1)
+        return self._each(X, lambda x: self._model().resample(x, n, chance), dim=1, image=True)
 
     def report(
         self, X: DataSet | Tensor | np.ndarray, *, shown: int = 8, samples: int = 1000, images: int = 500
@@ -187,142 +178,183 @@ class SymmetryFinder:
             X: images.
             shown: how many of them the page shows.
             samples: of the transformations of each.
-            images: how many are measured, at most; the first.
+            images: how many are measured, at most; of more, some at random, always the same.
         """
-        x, group = _images(X)[:images], self._model().group
-        chance = generator(self.seed, group.bounds.device)
+        for name, n in {"shown": shown, "samples": samples, "images": images}.items():
+            check_count(name, n)
+        if samples < LEAST:
+            raise ValueError(f"samples: received {samples}; accepted are at least {LEAST}, of which 98 % are some")
+        every, group = self._seen(X), self._model().group
+        measured = some_rows(len(every), images)
+        x, chance = every[measured], generator(self.seed, group.bounds.device)
         v = self._each(x, lambda part: self._model().density(part).sample((samples,), chance), dim=1)
         v = recentred(v, group.names)
         found = half_ranges(v, group.bounds.cpu(), group.periodic).double().numpy()
         few = torch.linspace(0, len(x) - 1, min(shown, len(x))).long()
-        variations = self.resample(x[few], 3, seed=self.seed).transpose(0, 1)
-        looked = np.array([(b - a) / 2 for a, b in self._looked()])
+        ends = [self.ranges_[name] for name in group.names]
+        looked = np.array([(b - a) / 2 for a, b in ends])
+        least, circles = least_of(group.names, looked, max(x.shape[2:])), (2 * looked).tolist()
+        left_out = tuple(file.path.as_posix() for file in X.skipped) if isinstance(X, FolderSet) else ()
+        unread = {"left out": f"{len(left_out)} files that cannot be read"} if left_out else {}
         findings = SymmetryFindings(
             title="Symmetries",
-            lead=f"{len(x):,} images of {'×'.join(map(str, x.shape[2:]))} pixels; no labels were used.",
-            words=_words(group.names, found, looked, self._arcs(v)),
-            coordinates=self._coordinates(),
+            lead=_lead(every, len(x)),
+            words=words(group.names, found, looked, least, arcs(v, group.names, circles, group.periodic)),
+            coordinates=list(map(Coordinate, group.names, *zip(*ends, strict=True), group.periodic)),
             half_ranges=found,
-            inputs=[pixels(image) for image in as_signal(x[few], "bilinear")],
-            prototypes=[pixels(image) for image in self.predict(x[few])],
-            resampled=[[pixels(view) for view in views] for views in variations],
+            inputs=as_bytes(as_signal(x[few], "bilinear")),
+            prototypes=as_bytes(self.predict(x[few])),
+            resampled=[as_bytes(views) for views in self.resample(x[few], 3, seed=self.seed).transpose(0, 1)],
             v=[v[:, k].double().numpy() for k in few.tolist()],
-            facts=self._facts(),
-            code="finder.resample(x, 10)  # natural variations of images (B, C, H, W)",
+            facts={**self.facts_, **unread},
+            code=self._code(),
             about=provenance(device=group.bounds.device),
         )
-        return Symmetries(group.names, found, looked, findings)
+        return Symmetries(group.names, image_names(X, measured), found, looked, least, left_out, findings)
 
     def _model(self) -> SymmetryModel:
         if not hasattr(self, "model_"):
             raise ValueError("SymmetryFinder: received no images yet; accepted is a call of fit first")
         return self.model_
 
-    def _build(self, x: Tensor, ranges: Mapping[str, tuple[float, float]]) -> SymmetryModel:
-        group = _group(ranges)
-        turns = any(group.periodic) and self.copies is not None
-        plain = isinstance(group, Affine) and group.factored and {"tx", "ty"} <= set(group.names)
-        anchored = (plain and _on_black(x)) if self.anchored is None else self.anchored
-        widths: Any = {
-            "inference": self.inference,
-            "generative": self.generative,
-            "layers": 4,
-            "width": 64,
-            "pool": 2,
-            "noise": 0.1,
-        }
-        copies = self.copies if turns else None
-        return SymmetryModel.over(group, x.shape[1:], copies=copies, anchored=anchored, **widths)
+    def _check(self) -> None:
+        """Refuses settings before anything is written or trained."""
+        for name, kind, check in (("steps", "numbers", check_count), ("lr", "rates", check_positive)):
+            pair = getattr(self, name)
+            if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
+                accepted = f"two {kind}, of the inference network and of the density"
+                raise ValueError(f"{name}: received {describe(pair)}; accepted are {accepted}")
+            for value in pair:
+                check(name, value)
+        check_count("batch_size", self.batch_size)
+        check_device(self.device)
 
-    def _config(self, first: int, second: int) -> Config:
+    def _record(self, images: str) -> dict[str, Any]:
+        """What a folder keeps of settings and data."""
+        settings = {name: getattr(self, name) for name in SETTINGS}
+        return {
+            "ranges": self.ranges_,
+            "settings": {**settings, "inference": list(self.inference), "generative": list(self.generative)},
+            "network": NETWORK,
+            "anchored": self.anchored_,
+            "ground": self.ground_,
+            "shape": list(self.shape_),
+            "digest": images,
+        }
+
+    def _on_black(self, x: Tensor) -> Tensor:
+        """Images less the colour of their ground; those on black stay as they are."""
+        return as_signal(x, "bilinear", self.model_.group.bounds) - self._ground_for(x) if any(self.ground_) else x
+
+    def _ground_for(self, x: Tensor) -> Tensor:
+        return torch.tensor(self.ground_, dtype=self.model_.group.bounds.dtype, device=x.device).view(-1, 1, 1)
+
+    def _build(self) -> SymmetryModel:
+        group = _group(self.ranges_)
+        copies = self.copies if any(group.periodic) else None
+        widths: Any = {"inference": self.inference, "generative": self.generative}
+        return SymmetryModel.over(group, self.shape_, copies=copies, anchored=self.anchored_, **widths, **NETWORK)
+
+    def _objective(self) -> TwoStages:
+        with seeded(self.seed):
+            self.model_ = self._build()
+            settings: Any = {"ranges": self.ranges_, "samples": self.samples}
+            blur = Blur(2.0, max(1, self.steps[0] // 10))
+            # Behind the clips of colours the price on what is lost has a gradient of the wrong sign.
+            price = 0.1 if isinstance(self.model_.group, Affine) else 0.0
+            prototypes = PrototypeInference(self.model_, invertibility=price, blur=blur, **settings)
+            return TwoStages(prototypes, TransformLikelihood(self.model_, **settings), self.steps[0])
+
+    def _config(self) -> Config:
         def optimiser(lr: float, steps: int, clip: float) -> Optimiser:
             schedule = WarmupCosine(max(1, steps // 20), 0.01)
             return Optimiser("adamw", lr, weight_decay=1e-4, clip=clip, schedule=schedule)
 
-        groups = {"inference": optimiser(self.lr[0], first, 3.0), "density": optimiser(self.lr[1], second, 2.0)}
-        folder = None if self.folder is None else Path(self.folder)
-        places: Any = {"accelerator": self.device, "folder": folder, "resume": self.resume, "progress": self.progress}
-        return Config(steps=first + second, groups=groups, seed=self.seed, **places)
+        (first, second), rates = self.steps, self.lr
+        groups = {"inference": optimiser(rates[0], first, 3.0), "density": optimiser(rates[1], second, 2.0)}
+        places: Any = {"accelerator": self.device, "progress": self.progress, "seed": self.seed}
+        if self.folder is not None:
+            places |= {"folder": Path(self.folder), "resume": self.resume, "checkpoint_seconds": 60.0, "keep": 1}
+        return Config(steps=first + second, groups=groups, **places)
 
     @torch.no_grad()
-    def _each(self, X: Any, work: Callable[[Tensor], Tensor], dim: int = 0) -> Tensor:
+    def _each(self, X: Any, work: Callable[[Tensor], Tensor], dim: int = 0, image: bool = False) -> Tensor:
+        """What work makes of images that stand on black; if these are images again, on their own ground."""
         home = self._model().group.bounds.device
-        parts = [work(part.to(home)).cpu() for part in _images(X).split(BATCH)]
-        return torch.cat(parts, dim)
+        parts = [work(self._on_black(part.to(home))).cpu() for part in self._seen(X).split(BATCH)]
+        found = torch.cat(parts, dim)
+        return found + self._ground_for(found) if image and any(self.ground_) else found
 
-    def _arcs(self, v: Tensor) -> dict[str, str]:
-        """For each coordinate on a circle, in how many arcs most images' transformations lie: a half turn may be one.
+    def _seen(self, X: Any) -> Tensor:
+        """Images of the shape that it was fitted on."""
+        self._model()
+        x, (channels, height, width) = _images(X), self.shape_
+        accepted = f"images (N, {channels}, {height}, {width}), as in fit"
+        return check_tensor("X", x, accepted, tuple(x.shape[1:]) == self.shape_)
 
-        Shape:
-            v: `(S, N, d)`.
-        """
-        found = {}
-        for k, (name, (low, high)) in enumerate(zip(self._model().group.names, self._looked(), strict=True)):
-            if self._model().group.periodic[k]:
-                number, share = (
-                    each.double().median() for each in occupied_arcs(v[..., k] * 2 * math.pi / (high - low))
-                )
-                arcs = "one arc" if number == 1 else f"{number:.0f} arcs"
-                found[name] = f"{arcs}, {100 * share:.0f} % of the circle; the shortest range with nearly all of it is "
-        return found
-
-    def _looked(self) -> list[tuple[float, float]]:
-        return [self.ranges_[name] for name in self._model().group.names]
-
-    def _coordinates(self) -> list[Coordinate]:
-        group = self._model().group
-        kinds = zip(group.names, self._looked(), group.periodic, strict=True)
-        return [Coordinate(name, low, high, periodic) for name, (low, high), periodic in kinds]
-
-    def _facts(self) -> dict[str, str]:
+    def _facts(self, images: int) -> dict[str, str]:
         seconds = max((row["seconds"] for row in self.history_.rows), default=0.0)
-        content = self.history_.column("content")
+        content, (first, second) = self.history_.column("content"), self.steps
+        batch = min(self.batch_size, images)
         return {
             "coordinates": ", ".join(self._model().group.names),
-            "training": f"{self.steps[0]:,} and {self.steps[1]:,} steps of {self.batch_size} images, {seconds:.0f} s",
+            "training": f"{first:,} and {second:,} steps of {batch} from {images:,} images, {seconds:.0f} s",
             "content left in prototypes": f"{content[-1]:.0%}" if content else "unknown",
             "seed": str(self.seed),
         }
 
+    def _code(self) -> str:
+        use = "finder.resample(x, 10)  # natural variations of images (B, C, H, W)"
+        if self.folder is None:
+            return use
+        start = "from erlangen.estimators import SymmetryFinder"
+        return f'{start}\nfinder = SymmetryFinder.load("{Path(self.folder).as_posix()}")\n{use}'
 
-def recentred(v: Tensor, names: Sequence[str]) -> Tensor:
-    r"""Coordinates as seen from prototypes that lie elsewhere, so that turning explains what it can of translations.
 
-    Where its prototype lies is arbitrary. Images that were turned around a point other than the prototype's centre have
-    translations that turn with the angle, $w = c\, e^{s + i\theta} + w_0$; the shift c of each prototype is found by
-    least squares, and its part is taken out. What is left are translations of the prototype that is shifted by c.
-
-    Shape:
-        v: samples for each image, `(S, N, d)`; result: the same.
-    """
-    if not {"tx", "ty", "angle"} <= set(names):
-        return v
-    column = {name: v[..., k].double() for k, name in enumerate(names)}
-    scales = [column[name] for name in ("scale", "sx", "sy") if name in column]
-    size = torch.stack(scales).mean(0).exp() if scales else torch.ones_like(column["angle"])
-    turn = torch.polar(size, column["angle"])  # y points down, so up is imaginary
-    w = torch.complex(column["tx"], -column["ty"])
-    u, away = turn - turn.mean(0), w - w.mean(0)
-    c = (u.conj() * away).sum(0) / (u.abs().square().sum(0) + 0.01 * len(v))  # none where nothing turns
-    left = w - c * turn
-    out = v.clone()
-    out[..., names.index("tx")], out[..., names.index("ty")] = left.real.to(v.dtype), -left.imag.to(v.dtype)
-    return out
+def _lead(every: Tensor, measured: int) -> str:
+    size = "×".join(map(str, every.shape[2:]))
+    some = "" if measured == len(every) else f" Ranges are those of {measured:,} of them, chosen at random."
+    many = "1 image" if len(every) == 1 else f"{len(every):,} images"
+    return f"{many} of {size} pixels; no labels were used.{some}"
 
 
 def _images(X: DataSet | Tensor | np.ndarray) -> Tensor:
+    accepted = "images (N, C, H, W), uint8 or floating-point within [0, 1]"
+    if not isinstance(X, DataSet | Tensor | np.ndarray) or (isinstance(X, np.ndarray) and X.dtype.kind not in "uif"):
+        raise ValueError(f"X: received {describe(X)}; accepted are {accepted}, or a data set of them")
     x = X.x if isinstance(X, DataSet) else torch.as_tensor(X)
-    ok = x.ndim == 4 and len(x) > 0 and (x.dtype == torch.uint8 or x.is_floating_point())
-    check_tensor("X", x, "images (N, C, H, W), uint8 or floating-point within [0, 1]", ok)
-    return x if x.dtype == torch.uint8 else x.to(torch.get_default_dtype())
+    ok = x.ndim == 4 and x.numel() > 0 and (x.dtype == torch.uint8 or x.is_floating_point())
+    check_tensor("X", x, accepted, ok)
+    if x.shape[1] not in CHANNELS and x.shape[3] in CHANNELS:
+        last = f"{describe(x)}, whose channels seem to come last"
+        raise ValueError(f"X: received {last}; accepted are {accepted}: np.moveaxis(X, 3, 1) has them")
+    if x.dtype == torch.uint8:
+        return x
+    low, high = x.min().item(), x.max().item()
+    if not (low >= -NEAR and high <= 1 + NEAR):  # NaN is neither
+        raise ValueError(f"X: received images from {low:.4g} to {high:.4g}; accepted are {accepted}")
+    return x.to(torch.get_default_dtype())
+
+
+def _check_colours(ranges: Mapping[str, Any], x: Tensor) -> None:
+    colours = [name for name in ranges if name in COLOUR]
+    if colours and x.shape[1] != 3:
+        got = f"{', '.join(colours)} for images of {x.shape[1]} channels"
+        raise ValueError(f"transform: received {got}; accepted are colours for images of 3, red, green and blue")
 
 
 def _whole(ranges: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
     """The ranges that are looked for, angles and hues on the whole circle."""
-    if other := {"crop", "warp"} & set(ranges):
-        raise ValueError(f"transform: received {other.pop()!r}; accepted are coordinates of groups of images")
-    whole = {"angle": math.pi, "hue": 0.5}
-    return {name: (-whole[name], whole[name]) if name in whole else ends for name, ends in ranges.items()}
+    for name in ranges:
+        if name not in (*AFFINE, *COLOUR):
+            why = {"crop": ", which loses what is outside", "warp": ", which is for series"}.get(name, "")
+            known = ", ".join((*AFFINE, *COLOUR))
+            raise ValueError(f"transform: received {name!r}{why}; accepted are coordinates of groups: {known}")
+        low, high = ranges[name]
+        if name in WHOLE and not math.isclose(high - low, 2 * WHOLE[name], rel_tol=1e-6):
+            got = f"{name} from {low:.4g} to {high:.4g}"
+            raise ValueError(f"transform: received {got}; accepted is {name} without a range, on the whole circle")
+    return {name: (-WHOLE[name], WHOLE[name]) if name in WHOLE else ends for name, ends in ranges.items()}
 
 
 def _group(ranges: Mapping[str, tuple[float, float]]) -> Group:
@@ -337,22 +369,11 @@ def _group(ranges: Mapping[str, tuple[float, float]]) -> Group:
     return parts[0] if len(parts) == 1 else Product(*parts)  # pyright: ignore[reportReturnType]
 
 
-def _on_black(x: Tensor) -> bool:
-    """Whether the borders of images are dark, so that what moves is the subject."""
-    level = as_signal(x[:1000], "bilinear")
-    edges = (level[..., 0, :], level[..., -1, :], level[..., :, 0], level[..., :, -1])
-    return bool(torch.cat(edges, -1).mean() < DARK)
-
-
-def _words(names: Sequence[str], found: np.ndarray, looked: np.ndarray, arcs: Mapping[str, str]) -> list[str]:
-    """A sentence for each coordinate; `arcs` is what is said of those on circles."""
-    words = []
-    for k, (name, whole) in enumerate(zip(names, looked.tolist(), strict=True)):
-        low, middle, high = np.quantile(found[:, k], (0.05, 0.5, 0.95)).tolist()
-        scale, unit = {"angle": (180 / math.pi, "°"), "hue": (360.0, "°")}.get(name, (1.0, ""))
-        if middle <= LITTLE * whole:
-            words.append(f"{name}: hardly occurs (±{middle * scale:.2g}{unit}, looked for ±{whole * scale:.3g}{unit}).")
-        else:
-            span = f"±{low * scale:.3g}{unit} to ±{high * scale:.3g}{unit} from image to image"
-            words.append(f"{name}: {arcs.get(name, '')}±{middle * scale:.3g}{unit} ({span}).")
-    return words
+def _ground(x: Tensor) -> list[float] | None:
+    """The colour of the borders if images stand on even ground, so that what moves is the subject; black is zero."""
+    level = as_signal(x[some_rows(len(x), 1000)], "bilinear")
+    edges = torch.cat((level[..., 0, :], level[..., -1, :], level[..., :, 0], level[..., :, -1]), -1).transpose(0, 1)
+    colour = edges.flatten(1).median(1).values
+    if (edges - colour[:, None, None]).abs().mean() > EVEN:
+        return None
+    return [0.0] * len(colour) if colour.max() < EVEN else colour.tolist()

@@ -41,15 +41,20 @@ def iwlb(
     References:
         | Y. Burda, R. Grosse, R. Salakhutdinov. Importance weighted autoencoders (2016).
     """
+    if hasattr(log_weights, "log_weights") or not callable(log_weights):
+        accepted = "a function of inputs and a number of samples, such as its method log_weights"
+        raise ValueError(f"log_weights: received {type(log_weights).__name__}; accepted is {accepted}")
     sizes = [check_count(name, n) for name, n in {"chunk": chunk, "samples": samples, "batch_size": batch_size}.items()]
     chunk, samples, batch_size = sizes
+    check_tensor("x", x, "inputs (N, ...), at least one", isinstance(x, Tensor) and x.ndim > 0 and len(x) > 0)
     found = []
     for part in x.split(batch_size):
         total = torch.full((len(part),), -math.inf, device=part.device)
         for start in range(0, samples, chunk):
             n = min(chunk, samples - start)
             some = log_weights(part, n)
-            check_tensor("log_weights", some, f"a function to ({n}, {len(part)})", some.shape == (n, len(part)))
+            ok = isinstance(some, Tensor) and some.shape == (n, len(part))
+            check_tensor("log_weights", some, f"a function to ({n}, {len(part)})", ok)
             total = torch.logaddexp(total.to(some.dtype), some.logsumexp(0))
         found.append(total - math.log(samples))
     return torch.cat(found)

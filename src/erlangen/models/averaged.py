@@ -125,6 +125,11 @@ class Averaged(nn.Module):
         super().__init__()
         if space not in get_args(Space):
             raise ValueError(f"space: received {space!r}; accepted is one of {', '.join(get_args(Space))}")
+        for name, part, kind in (("transform", transform, Transform), ("conditional", conditional, Conditional)):
+            if not isinstance(part, kind):
+                natural = f"; over natural variations of {type(part).__name__} averages its method averaged"
+                more = natural if hasattr(part, "averaged") else ""
+                raise ValueError(f"{name}: received {type(part).__name__}; accepted is a {kind.__name__}{more}")
         if conditional.features != transform.features:
             got = f"a conditional over {conditional.features} coordinates for a transform with {transform.features}"
             raise ValueError(f"conditional: received {got}; accepted are as many")

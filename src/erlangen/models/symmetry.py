@@ -13,7 +13,7 @@ from ..distributions import Conditional, Density, Gaussian, SplineFlow
 from ..nets import MLP
 from ..transforms import Group
 from ..transforms.warp import as_signal
-from ..utils.shapes import check_count
+from ..utils.shapes import check_count, check_same, describe
 from .anchored import Anchored
 from .averaged import Averaged
 from .voted import Voted, check_unbounded
@@ -77,9 +77,7 @@ class SymmetryModel(nn.Module):
 
     def __init__(self, group: Group, inference: Conditional, conditional: Conditional) -> None:
         super().__init__()
-        if not isinstance(group, Group) or group.support.is_discrete:
-            accepted = "a Group with continuous coordinates (prototypes need inverses)"
-            raise ValueError(f"group: received {type(group).__name__}; accepted is {accepted}")
+        _check_group(group)
         for name, part in {"inference": inference, "conditional": conditional}.items():
             if not isinstance(part, Conditional) or part.features != group.features or part.periodic != group.periodic:
                 accepted = f"a Conditional over {', '.join(group.names)}, periodic where they are"
@@ -120,6 +118,9 @@ class SymmetryModel(nn.Module):
             dropout: in that encoder.
             **flow: changes to `SplineFlow`, such as `layers`, `width`, `bins`.
         """
+        _check_group(group)
+        if not isinstance(shape, Sequence) or len(shape) not in (2, 3):
+            raise ValueError(f"shape: received {describe(shape)}; accepted is (C, H, W) or (C, L), of one signal")
         pixels = math.prod(check_count("shape", n) for n in shape)
         see, bounded = MLP(pixels, tuple(inference)), bounded and not anchored
         bounds = {} if bounded else {"bounds": check_unbounded(group)}
@@ -140,7 +141,9 @@ class SymmetryModel(nn.Module):
 
     def signal(self, x: Tensor) -> Tensor:
         """Inputs in floating point; uint8 images become [0, 1]."""
-        return as_signal(x, "bilinear", self.group.bounds)
+        x = as_signal(x, "bilinear", self.group.bounds)
+        check_same("x", x, "the model", self.group.bounds)
+        return x
 
     def pose(self, x: Tensor) -> Density:
         r"""$q_\omega(\eta \mid x)$: which transformation of its prototype an input is, and how sure that is."""
@@ -219,3 +222,9 @@ class SymmetryModel(nn.Module):
         counts = v.new_zeros(*v.shape[1:], bins).scatter_add_(-1, index, inside.to(v).movedim(0, -1))
         steps = torch.linspace(0, 1, bins + 1, dtype=v.dtype, device=v.device)
         return Marginals(low[:, None] + (high - low)[:, None] * steps, counts / samples * bins / (high - low)[:, None])
+
+
+def _check_group(group: object) -> None:
+    if not isinstance(group, Group) or group.support.is_discrete:
+        accepted = "a Group with continuous coordinates (prototypes need inverses)"
+        raise ValueError(f"group: received {type(group).__name__}; accepted is {accepted}")

@@ -104,6 +104,9 @@ class _WithSymmetry(nn.Module):
 
     def __init__(self, vae: VAE, symmetry: SymmetryModel) -> None:
         super().__init__()
+        for name, part, kind in (("vae", vae, VAE), ("symmetry", symmetry, SymmetryModel)):
+            if not isinstance(part, kind):
+                raise ValueError(f"{name}: received {type(part).__name__}; accepted is a {kind.__name__}")
         self.vae, self.symmetry = vae, symmetry.requires_grad_(False)
 
     def train(self, mode: bool = True) -> Self:

@@ -104,6 +104,8 @@ class PrototypeInference(Counted):
         _check_model(model)
         if not 0 <= invertibility < math.inf:
             raise ValueError(f"invertibility: received {invertibility!r}; accepted is a finite weight >= 0")
+        if blur is not None and not isinstance(blur, Blur):
+            raise ValueError(f"blur: received {describe(blur)}; accepted is a Blur, or None")
         self.model, self.symmetric, self.invertibility = model, symmetric, invertibility
         self.samples, self.blur = check_count("samples", samples), blur
         self.chance = Chance(model.group, ranges)
@@ -233,6 +235,12 @@ class TwoStages(Objective):
 
     def __init__(self, prototypes: PrototypeInference, density: TransformLikelihood, steps: int) -> None:
         super().__init__()
+        for name, part, kind in (
+            ("prototypes", prototypes, PrototypeInference),
+            ("density", density, TransformLikelihood),
+        ):
+            if not isinstance(part, kind):
+                raise ValueError(f"{name}: received {describe(part)}; accepted is a {kind.__name__}")
         if prototypes.model is not density.model:
             raise ValueError("density: received the objective of another model; accepted is one of the same model")
         self.prototypes, self.density, self.burn_in = prototypes, density, check_count("steps", steps)
@@ -280,8 +288,8 @@ class Chance(nn.Module):
         super().__init__()
         low, high = group.bounds.tolist()
         own = {name: (a, b) for name, a, b in zip(group.names, low, high, strict=True)}
-        self.group = group
-        self.register_buffer("ranges", resolve_bounds(group.names, own, ranges).to(group.bounds), persistent=False)
+        self.group, found = group, resolve_bounds(group.names, own, ranges, called="ranges")
+        self.register_buffer("ranges", found.to(group.bounds), persistent=False)
 
     def forward(self, n: int, x: Tensor) -> Tensor:
         """As many elements for each input, `(n, B, *element_shape)`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import matplotlib
@@ -14,7 +14,7 @@ from .page import Image, Section, page
 from .run_figures import LOOK, Coordinate, Example, canvas, distribution_figure, enlarge, png
 from .style import COLOURS, HAIRLINE, INK, MUTED
 
-__all__ = ["SymmetryFindings", "spans_figure", "symmetries_page"]
+__all__ = ["SymmetryFindings", "middle_of", "spans_figure", "symmetries_page"]
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,17 @@ class SymmetryFindings:
     about: Mapping[str, Any] | None = None
 
 
+def middle_of(half_ranges: np.ndarray) -> np.ndarray:
+    """Below and above the middle 90 % of images, and their median: each is a value that some image has.
+
+    A median between two kinds of images would be the range of none.
+
+    Shape:
+        half_ranges: `(N, d)`; result: low, median and high, `(3, d)`.
+    """
+    return np.quantile(half_ranges, (0.05, 0.5, 0.95), axis=0, method="inverted_cdf")
+
+
 def symmetries_page(found: SymmetryFindings) -> str:
     """The whole page."""
     spans = Image(spans_figure(found.half_ranges, found.coordinates), " ".join(found.words), width=760)
@@ -57,17 +68,18 @@ def symmetries_page(found: SymmetryFindings) -> str:
         "What occurs": [
             Section(
                 "How far images are transformed",
-                " ".join(found.words),
-                "Half of the shortest range that holds 98 % of the transformations of an image's prototype; a line for "
-                "each image, the median marked. The scale ends at what was looked for.",
-                [("", [spans])],
-                1,
+                note="Half of the shortest range that holds 98 % of the transformations of an image's prototype; a "
+                "line for each image, the median marked. The scale ends at what was looked for, and so does what goes "
+                "further.",
+                rows=[("", [spans])],
+                per_line=1,
+                facts={name: said for name, _, said in (line.partition(": ") for line in found.words)},
             )
         ],
         "What it sees": [_pictures(found)],
         "Image by image": [_distributions(found)],
         "What it is": [
-            Section("Settings", "; ".join(f"{name}: {value}" for name, value in found.facts.items()), code=found.code)
+            Section("Settings", facts=found.facts, code=found.code),
         ],
     }
     return page(found.title, found.lead, sections, found.about)
@@ -79,14 +91,14 @@ def spans_figure(half_ranges: np.ndarray, coordinates: Sequence[Coordinate]) -> 
     with matplotlib.rc_context(LOOK):
         figure = canvas(760, height)
         axes = figure.add_axes((0.15, 24 / height, 0.66, 34 * len(coordinates) / height))
+        medians = middle_of(half_ranges)[1].tolist()
         for y, coordinate in enumerate(coordinates):
             whole = (coordinate.high - coordinate.low) / 2
             share = np.clip(half_ranges[:, y] / whole, 0, 1)
-            middle = float(np.median(share))
             axes.plot((0, 1), (y, y), color=HAIRLINE, linewidth=0.8, zorder=0)
             axes.vlines(share, y - 0.22, y + 0.22, color=COLOURS[0], alpha=max(0.05, 1 / len(share) ** 0.5))
-            axes.plot(middle, y, "D", color=COLOURS[1], markersize=6, zorder=3)
-            words = f"±{middle * whole * coordinate.unit:.3g}{coordinate.sign}"
+            axes.plot(min(medians[y] / whole, 1.0), y, "D", color=COLOURS[1], markersize=6, zorder=3)
+            words = f"±{medians[y] * coordinate.unit:.3g}{coordinate.sign}"
             axes.text(1.03, y, words, transform=axes.get_yaxis_transform(), va="center", color=INK, weight="bold")
         axes.set_yticks(range(len(coordinates)), [c.name for c in coordinates])
         axes.set_ylim(len(coordinates) - 0.5, -0.5)
@@ -117,12 +129,22 @@ def _pictures(found: SymmetryFindings) -> Section:
 
 
 def _distributions(found: SymmetryFindings) -> Section:
-    figures = []
+    figures, coordinates = [], _widened(found)
     for k, (image, v) in enumerate(zip(found.prototypes, found.v, strict=True)):
         example = Example(image, "", "", 1.0, v)
-        figures.append(Image(distribution_figure(example, found.coordinates), f"image {k + 1}", width=760))
+        figures.append(Image(distribution_figure(example, coordinates), f"image {k + 1}", width=760))
     text = (
         "For each image its prototype, and how it is transformed in the set. Where a prototype lies is arbitrary: "
         "translations are as seen from where turning explains most of them."
     )
     return Section("Distributions", text, rows=[("", figures)], per_line=1)
+
+
+def _widened(found: SymmetryFindings) -> list[Coordinate]:
+    """Coordinates whose ranges hold what is shown: poses from arbitrary prototypes may leave what was looked for."""
+    v = np.concatenate(found.v)
+    low, high = np.quantile(v, (0.005, 0.995), axis=0)
+    return [
+        c if c.periodic else replace(c, low=min(c.low, float(low[k])), high=max(c.high, float(high[k])))
+        for k, c in enumerate(found.coordinates)
+    ]

@@ -54,13 +54,17 @@ def fit_symmetry(
 
     Raises:
         Collapsed: the prototypes are empty, after all restarts.
+        FileExistsError: the folder holds a run already, and `resume` is False.
     """
     steps = config.length(len(loader))
     if steps <= objective.burn_in:
         accepted = f"more than the {objective.burn_in} of the first stage"
         raise ValueError(f"steps: received {steps}; accepted are {accepted}")
     start = copy.deepcopy(objective.state_dict())
-    tried = _collapsed(config.folder) if config.resume else []
+    tried = _collapsed(config.folder)
+    if tried and not config.resume:
+        why = "holds a run that started anew; give resume=True to go on with it, or another folder"
+        raise FileExistsError(f"folder: {config.folder} {why}")
     for _ in tried:
         objective.prototypes.remedy(objective.burn_in)
     for k in range(len(tried), restarts + 1):

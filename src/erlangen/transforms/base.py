@@ -43,15 +43,25 @@ __all__ = ["Bounds", "FiniteGroup", "Group", "Transform", "resolve_bounds"]
 Bounds: TypeAlias = Mapping[str, "float | tuple[float, float]"]
 
 
-def resolve_bounds(names: Sequence[str], default: Bounds, bounds: Bounds | None = None) -> Tensor:
+def resolve_bounds(
+    names: Sequence[str], default: Bounds, bounds: Bounds | None = None, *, called: str = "bounds"
+) -> Tensor:
     """The range of each coordinate, from defaults and what the user says; a number b stands for (-b, b).
+
+    Args:
+        names: of the coordinates.
+        default: what counts where the user says nothing.
+        bounds: what the user says.
+        called: what errors call it.
 
     Shape:
         result: `(2, d)`.
     """
-    bounds = bounds or {}
+    bounds = {} if bounds is None else bounds
+    if not isinstance(bounds, Mapping):
+        raise ValueError(f"{called}: received {describe(bounds)}; accepted are ranges by the name of a coordinate")
     if unknown := [name for name in bounds if name not in names]:
-        raise ValueError(f"bounds: received a range for {unknown}; accepted are the coordinates {list(names)}")
+        raise ValueError(f"{called}: received a range for {unknown}; accepted are the coordinates {list(names)}")
     rows = []
     for name in names:
         given = bounds.get(name, default[name])
@@ -61,7 +71,7 @@ def resolve_bounds(names: Sequence[str], default: Bounds, bounds: Bounds | None 
             low = high = math.nan
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise ValueError(
-                f"bounds[{name!r}]: received {given!r}; accepted is a finite low < high, or one number > 0"
+                f"{called}[{name!r}]: received {given!r}; accepted is a finite low < high, or one number > 0"
             )
         rows.append((low, high))
     return torch.tensor(rows, dtype=torch.float64).reshape(-1, 2).T.contiguous()

@@ -1,0 +1,151 @@
+"""What `SymmetryFinder.report` returns: how far images are transformed, in numbers, words and a page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..data import FolderSet
+from ..metrics import occupied_arcs
+from ..report.canvas import pixels
+from ..report.symmetries import SymmetryFindings, middle_of, symmetries_page
+from ..utils.io import write_bytes, write_json
+from .coordinates import AFFINE
+
+__all__ = ["Symmetries", "arcs", "as_bytes", "image_names", "least_of", "recentred", "words"]
+
+LITTLE = 0.05  # of the range that was looked for: less hardly occurs
+
+
+@dataclass(frozen=True)
+class Symmetries:
+    """What `SymmetryFinder.report` found.
+
+    Attributes:
+        names: of the coordinates.
+        images: of those that were measured, their files, or their places among all.
+        half_ranges: of each image, half of the shortest range that holds 98 % of its transformations, `(N, d)`.
+        looked: half the range that was looked for, `(d,)`.
+        least: what a range must be greater than to count as one, `(d,)`; see `least_of`.
+        left_out: files that could not be read.
+        findings: what the page shows.
+    """
+
+    names: tuple[str, ...]
+    images: tuple[str, ...]
+    half_ranges: np.ndarray
+    looked: np.ndarray
+    least: np.ndarray
+    left_out: tuple[str, ...]
+    findings: SymmetryFindings
+
+    def rows(self) -> list[dict[str, Any]]:
+        """For each coordinate the median over images, the range of the middle 90 % of them, and whether it occurs."""
+        low, middle, high = middle_of(self.half_ranges)
+        kinds = zip(self.names, *(row.tolist() for row in (low, middle, high, self.looked, self.least)), strict=True)
+        return [
+            {"name": n, "half_range": m, "low": a, "high": b, "looked": w, "least": e, "occurs": m > e}
+            for n, a, m, b, w, e in kinds
+        ]
+
+    def __str__(self) -> str:
+        return "\n".join(self.findings.words)
+
+    def save(self, folder: str | Path) -> list[Path]:
+        """Writes symmetries.html and symmetries.json, and returns their paths."""
+        folder = Path(folder)
+        write_bytes(folder / "symmetries.html", symmetries_page(self.findings).encode())
+        content = {
+            "coordinates": self.rows(),
+            "images": list(self.images),
+            "half_ranges": self.half_ranges.tolist(),
+            "left_out": list(self.left_out),
+            "settings": self.findings.facts,
+        }
+        write_json(folder / "symmetries.json", {**content, "provenance": self.findings.about})
+        return [folder / "symmetries.html", folder / "symmetries.json"]
+
+
+def recentred(v: Tensor, names: Sequence[str]) -> Tensor:
+    r"""Coordinates as seen from prototypes that lie elsewhere, so that turning explains what it can of translations.
+
+    Where its prototype lies is arbitrary. Images that were turned around a point other than the prototype's centre have
+    translations that turn with the angle, $w = c\, e^{s + i\theta} + w_0$; the shift c of each prototype is found by
+    least squares, and its part is taken out. What is left are translations of the prototype that is shifted by c.
+
+    Shape:
+        v: samples for each image, `(S, N, d)`; result: the same.
+    """
+    if not {"tx", "ty", "angle"} <= set(names):
+        return v
+    column = {name: v[..., k].double() for k, name in enumerate(names)}
+    scales = [column[name] for name in ("scale", "sx", "sy") if name in column]
+    size = torch.stack(scales).mean(0).exp() if scales else torch.ones_like(column["angle"])
+    turn = torch.polar(size, column["angle"])  # y points down, so up is imaginary
+    w = torch.complex(column["tx"], -column["ty"])
+    u, away = turn - turn.mean(0), w - w.mean(0)
+    c = (u.conj() * away).sum(0) / (u.abs().square().sum(0) + 0.01 * len(v))  # none where nothing turns
+    left = w - c * turn
+    out = v.clone()
+    out[..., names.index("tx")], out[..., names.index("ty")] = left.real.to(v.dtype), -left.imag.to(v.dtype)
+    return out
+
+
+def image_names(X: object, rows: Tensor) -> tuple[str, ...]:
+    """What to call images: by their files, or by their places in the set."""
+    if isinstance(X, FolderSet):
+        return tuple(X.files[i].as_posix() for i in rows.tolist())
+    return tuple(map(str, rows.tolist()))
+
+
+def arcs(v: Tensor, names: Sequence[str], lengths: Sequence[float], periodic: Sequence[bool]) -> dict[str, str]:
+    """For each coordinate on a circle, in how many arcs most images' transformations lie: a half turn may be one.
+
+    Shape:
+        v: `(S, N, d)`.
+    """
+    found = {}
+    for k, (name, length) in enumerate(zip(names, lengths, strict=True)):
+        if periodic[k]:
+            number, share = (each.double().median() for each in occupied_arcs(v[..., k] * 2 * math.pi / length))
+            several = "one arc" if number == 1 else f"{number:.0f} arcs"
+            found[name] = f"{several}, {100 * share:.0f} % of the circle; the shortest range with nearly all of it is "
+    return found
+
+
+def least_of(names: Sequence[str], looked: np.ndarray, side: int) -> np.ndarray:
+    """What counts as a range: more than a small part of what was looked for, and than moves a point by half a pixel.
+
+    In affine coordinates no point of the frame moves further than the coordinate itself, in halves of the longer side.
+    """
+    return np.maximum(LITTLE * looked, [1 / side if name in AFFINE else 0.0 for name in names])
+
+
+def words(
+    names: Sequence[str], found: np.ndarray, looked: np.ndarray, least: np.ndarray, circles: Mapping[str, str]
+) -> list[str]:
+    """A sentence for each coordinate; `circles` is what is said of those on circles."""
+    said = []
+    rows = zip(names, looked.tolist(), least.tolist(), *(row.tolist() for row in middle_of(found)), strict=True)
+    for name, whole, small, low, middle, high in rows:
+        scale, unit = {"angle": (180 / math.pi, "°"), "hue": (360.0, "°")}.get(name, (1.0, ""))
+        if middle <= small:
+            said.append(f"{name}: hardly occurs (±{middle * scale:.2g}{unit}, looked for ±{whole * scale:.3g}{unit}).")
+        else:
+            span = f" (±{low * scale:.3g}{unit} to ±{high * scale:.3g}{unit} from image to image)"
+            several = span if len(found) > 1 else ""
+            said.append(f"{name}: {circles.get(name, '')}±{middle * scale:.3g}{unit}{several}.")
+    return said
+
+
+def as_bytes(images: Tensor) -> list[np.ndarray]:
+    """Images in [0, 1] as `(H, W, 3)` bytes; those that have neither one channel nor three as the mean of theirs."""
+    colour = images if images.shape[1] in (1, 3) else images.mean(1, keepdim=True)
+    return [pixels(image) for image in colour]

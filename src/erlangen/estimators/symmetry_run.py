@@ -1,0 +1,90 @@
+"""The folder of a `SymmetryFinder`: settings and weights, beside the log and checkpoints of its training."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from ..utils.io import plain, read_json, write_json
+from .runs import CONFIG, WEIGHTS, load_weights, save_weights
+
+__all__ = ["begin", "finish", "read_finder"]
+
+FORMAT = "symmetries-1"
+PARTS = {"ranges", "settings", "network", "anchored", "ground", "shape", "digest"}
+
+
+def begin(folder: Path, record: Mapping[str, Any], *, resume: bool) -> None:
+    """Makes a folder ready: writes what is trained into it, or sees that this is what the run in it began with.
+
+    Raises:
+        FileExistsError: the folder holds a run that was not finished, or another one, and `resume` is False.
+        ValueError: settings or images are not those that the run began with.
+    """
+    content: Any = plain({"format": FORMAT, **record})
+    there = (folder / CONFIG).is_file()
+    if there and resume:
+        _check_same(folder, _read(folder), content)
+        return
+    if there:
+        _clear(folder)
+    write_json(folder / CONFIG, content)
+
+
+def finish(folder: Path, model: nn.Module, facts: Mapping[str, str]) -> None:
+    """Writes the weights, and what is to be said of the training."""
+    write_json(folder / CONFIG, {**_read(folder), "facts": dict(facts)})
+    save_weights(folder, model)
+
+
+def read_finder(folder: Path, network: Mapping[str, Any]) -> tuple[dict[str, Any], Callable[[nn.Module], None]]:
+    """What a folder says of a finder that was fitted, and what puts its weights into a model."""
+    if not (folder / CONFIG).is_file():
+        accepted = "a folder that a SymmetryFinder was fitted with"
+        raise ValueError(f"folder: received {str(folder)!r}, which holds no run; accepted is {accepted}")
+    record = _read(folder)
+    if not (folder / WEIGHTS).is_file():
+        got = f"{str(folder)!r}, which has no {WEIGHTS}: it was not finished"
+        raise ValueError(f"folder: received {got}; go on with it: resume=True")
+    if record["network"] != network:
+        got = f"{str(folder)!r} with the network {record['network']}"
+        raise ValueError(f"folder: received {got}; accepted by this version is {dict(network)}")
+    return record, lambda model: load_weights(folder, model)
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    record = read_json(folder / CONFIG)
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
+        got = f"{str(folder)!r}, whose {CONFIG} is not that of a SymmetryFinder"
+        raise ValueError(f"folder: received {got}; accepted is one that it was fitted with, or a new one")
+    if not set(record) >= PARTS:
+        got = f"{str(folder)!r}, whose {CONFIG} lacks {', '.join(sorted(PARTS - set(record)))}"
+        raise ValueError(f"folder: received {got}; accepted is one of this version that is not damaged")
+    return record
+
+
+def _check_same(folder: Path, was: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    before, after = ({**record, **record["settings"]} for record in (was, now))
+    for name in ("ranges", *now["settings"], "network", "anchored", "shape", "digest"):
+        if before.get(name) != after[name]:
+            if name == "digest":
+                raise ValueError(f"X: received other images than the run in {str(folder)!r} began with")
+            called = {"ranges": "transform", "shape": "X"}.get(name, name)
+            began = f"the run in {str(folder)!r} began with {before.get(name)}"
+            raise ValueError(f"{called}: received {after[name]}, but {began}; accepted is the same")
+
+
+def _clear(folder: Path) -> None:
+    """Removes a run that was finished: its results are about to be replaced."""
+    _read(folder)
+    if not (folder / WEIGHTS).is_file():
+        why = "holds a run that was not finished; accepted is another folder, or the same with resume=True to go on"
+        raise FileExistsError(f"folder: received {str(folder)!r}, which {why}")
+    for name in (WEIGHTS, CONFIG, "log.jsonl"):
+        (folder / name).unlink(missing_ok=True)
+    for part in (folder / "checkpoint", *folder.glob("collapsed-*")):
+        shutil.rmtree(part, ignore_errors=True)
