@@ -61,6 +61,7 @@ class Training:
         copies: how many turned copies vote on the pose; 0 for a plain network.
         anchored: whether poses start from moments.
         reach: for a partly invariant model, how far random rotations go, in degrees.
+        centred: the weight of what keeps prototypes in the middle of their orbits.
         consistency: the weight of the published code's extra loss.
         graph: whether steps on CUDA are recorded as graphs, see `erlangen.train.Config`.
         density: a "spline" flow, a "gaussian", or a flow that is "blind" to prototypes.
@@ -81,6 +82,7 @@ class Training:
     batch: int = 512
     samples: int = 2
     invertibility: float = 0.1
+    centred: float = 0.01
     consistency: float = 0.0
     density: Literal["spline", "gaussian", "blind"] = "spline"
     inference: tuple[int, ...] = (1024, 512, 256)
@@ -187,7 +189,7 @@ def build(config: Training) -> TwoStages:
             model.conditional = _other_density(model, config)
     own: Any = {"ranges": ranges_of(config), "samples": config.samples}
     blur = Blur(3.0, max(1, config.steps[0] // 100))
-    kinds: Any = {"symmetric": config.symmetric, "invertibility": config.invertibility}
+    kinds: Any = {name: getattr(config, name) for name in ("symmetric", "invertibility", "centred")}
     first = PrototypeInference(model, blur=blur, **kinds, **own)
     return TwoStages(first, TransformLikelihood(model, consistency=config.consistency, **own), config.steps[0])
 
