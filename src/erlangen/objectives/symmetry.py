@@ -22,7 +22,6 @@ __all__ = ["Blur", "PrototypeInference", "TransformLikelihood", "TwoStages"]
 
 
 CELLS = 8  # along a side, of the grid on which content is compared
-FEW = 8  # one input in so many says where prototypes are
 
 
 class Blur(nn.Module):
@@ -87,18 +86,14 @@ class PrototypeInference(Counted):
         symmetric: equation 24 (True) or 6 (False: better where transformations lose much, as small sprites do).
         samples: random transformations for each input.
         invertibility: the weight of equation 7; 0.1 for MNIST.
-        centred: the weight of what makes prototypes such as the inputs are on average,
-
-            $$ \sum_i \bar v_i^2 \;+\; \sum_j \bigl(1 - \overline{\cos v_j}^{\,2}\bigr), $$
-
-            over linear coordinates i, from the identity, and circles j, with means over the poses of (an eighth of
-            the) inputs. Differs from the paper: the other terms hardly say which image of an orbit is its prototype,
-            and it drifts to the largest, of which least is lost, or to colours that are clipped. Equivariance is hardly
-            touched, since only means are; nor are turns that inputs have in no direction more than in another.
+        centred: the weight of $|\bar v|^2$, with $\bar v$ the mean of the linear coordinates of all poses in a batch,
+            from the identity. Differs from the paper: the other terms hardly say which image of an orbit is its
+            prototype, and it drifts to the largest, of which least is lost, or to colours that are clipped. So it is
+            an average one. Equivariance is not touched, since only the mean is.
         blur: what inputs go through in the first steps; nothing if None.
     """
 
-    circles: Tensor
+    linear: Tensor
 
     def __init__(
         self,
@@ -119,7 +114,7 @@ class PrototypeInference(Counted):
         self.model, self.symmetric, self.invertibility, self.centred = model, symmetric, invertibility, centred
         self.samples, self.blur = check_count("samples", samples), blur
         self.chance = Chance(model.group, ranges)
-        self.register_buffer("circles", torch.tensor(model.group.periodic), persistent=False)
+        self.register_buffer("linear", torch.tensor([not p for p in model.group.periodic]), persistent=False)
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
         """The inference network's parameters."""
@@ -131,18 +126,20 @@ class PrototypeInference(Counted):
         if self.training:
             x = self._blurred(x)
         moved = self.chance(self.samples, x)
-        seen, first = self._pose(x, moved)
+        seen, v = self._pose(x, moved)
+        first = group.element(v)
         if self.symmetric:
             other = self.chance(self.samples, x)
-            second = group.compose(group.inverse(other), self._pose(x, other)[1])
+            second = group.compose(group.inverse(other), group.element(self._pose(x, other)[1]))
         else:
             second = group.element(self.model.pose(x).rsample())
         whole = group.compose(second, group.compose(group.inverse(first), moved))
         equivariance = (group.act(whole, x) - x).square().mean()
-        lost, content = self._lost(seen, first[0])
+        with torch.set_grad_enabled(torch.is_grad_enabled() and self.invertibility > 0):  # or its backward is for nothing
+            lost, content = self._lost(seen, first[0])
         loss = equivariance + self.invertibility * lost
         if self.centred:
-            loss = loss + self.centred * self._away(x[: 1 + len(x) // FEW])
+            loss = loss + self.centred * ((v.mean((0, 1)) - group.origin) * self.linear).square().sum()
         return {"loss": loss, "equivariance": equivariance, "lost": lost, "content": content}
 
     def remedy(self, steps: int) -> None:
@@ -167,18 +164,9 @@ class PrototypeInference(Counted):
         return x
 
     def _pose(self, x: Tensor, moved: Tensor) -> tuple[Tensor, Tensor]:
-        """Of moved inputs the first samples, `(B, ...)`, and the elements of sampled poses of all, `(S, B, ...)`."""
+        """Of moved inputs the first samples, `(B, ...)`, and sampled poses of all, `(S, B, d)`."""
         views = self.model.group.act(moved, x)
-        pose = self.model.pose(views.flatten(0, 1)).rsample()
-        return views[0], self.model.group.element(pose.unflatten(0, views.shape[:2]))
-
-    def _away(self, x: Tensor) -> Tensor:
-        """How far the mean pose of inputs is from the identity."""
-        group = self.model.group
-        low, high = group.bounds
-        v = self.model.pose(x).rsample() - group.origin
-        turned = (v * (2 * math.pi / (high - low))).cos().mean(0)
-        return torch.where(self.circles, 1 - turned.square(), v.mean(0).square()).sum()
+        return views[0], self.model.pose(views.flatten(0, 1)).rsample().unflatten(0, views.shape[:2])
 
     def _lost(self, x: Tensor, pose: Tensor) -> tuple[Tensor, Tensor]:
         """What the way to the prototype and back loses, and the share of the content that is left."""

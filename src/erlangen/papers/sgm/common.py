@@ -25,6 +25,7 @@ from ...models import SymmetryModel
 from ...objectives import Blur, PrototypeInference, TransformLikelihood, TwoStages
 from ...train import Config, Optimiser, TensorLoader, WarmupCosine, fit_symmetry
 from ...transforms import HSV, Affine, Group
+from ...utils.gpu import quick_products
 from ...utils.seeds import generator, seeded
 from ..cache import kept
 from ..ltt.data import as_bytes, digits
@@ -228,7 +229,8 @@ def _train(objective: TwoStages, config: Training, device: str) -> dict[str, Ten
     how = Config(steps=first + second, groups=groups, log_every=100, **places)
     loader = TensorLoader(data_set(config, "train").x, batch_size=config.batch, seed=config.seed, drop_last=True)
     start = time.monotonic()
-    history = fit_symmetry(objective, loader, how)
+    with quick_products(device):
+        history = fit_symmetry(objective, loader, how)
     seconds, content = time.monotonic() - start, history.column("content")[-1]
     return {"seconds": torch.tensor(seconds), "content": torch.tensor(content)}
 

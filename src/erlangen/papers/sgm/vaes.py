@@ -11,6 +11,7 @@ from torch import Tensor
 from ...models import VAE, AugVAE, InvVAE
 from ...objectives import Elbo
 from ...train import Config, Optimiser, TensorLoader, WarmupCosine, fit
+from ...utils.gpu import quick_products
 from ...utils.seeds import seeded
 from ..cache import kept
 from . import common
@@ -64,5 +65,6 @@ def _train(objective: Elbo, config: VaeTraining, device: str) -> dict[str, Tenso
     places: Any = {"accelerator": kind, "graph": kind == "cuda", "seed": config.seed, "log_every": 200}
     data = data_set(config.symmetry, "train")
     loader = TensorLoader(data.x, batch_size=min(config.batch, len(data)), seed=config.seed, drop_last=True)
-    fit(objective, loader, Config(steps=config.steps, optimiser=optimiser, **places))
+    with quick_products(device):
+        fit(objective, loader, Config(steps=config.steps, optimiser=optimiser, **places))
     return {}
