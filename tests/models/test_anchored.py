@@ -107,8 +107,9 @@ def test_five_coordinates_leave_out_the_shear():
     head = anchored(group)
     assert head.inner.features == 6
     assert head(x).median.shape == (2, 5)
-    whole = head.whole.compose(head.anchor(x), head.whole.element(head.inner(head.whole.act(head.whole.inverse(
-        head.anchor(x)), x)).median))
+    whole = head.whole.compose(
+        head.anchor(x), head.whole.element(head.inner(head.whole.act(head.whole.inverse(head.anchor(x)), x)).median)
+    )
     torch.testing.assert_close(head(x).median, head.whole.element_log(whole)[:, :5])
 
 

@@ -125,9 +125,7 @@ class SymmetryModel(nn.Module):
         bounds = {} if bounded else {"bounds": check_unbounded(group)}
         own: Any = Anchored.within(group) if anchored else group  # pyright: ignore[reportArgumentType]
         if copies is None:
-            pose: Conditional = Gaussian.over(
-                own, see.features, encoder=see, homoscedastic=True, spread=0.03, **bounds
-            )
+            pose: Conditional = Gaussian.over(own, see.features, encoder=see, homoscedastic=True, spread=0.03, **bounds)
         else:
             pose = Voted(own, see.features, encoder=see, copies=copies, bounded=bounded)
         if anchored:

@@ -135,7 +135,9 @@ class PrototypeInference(Counted):
             second = group.element(self.model.pose(x).rsample())
         whole = group.compose(second, group.compose(group.inverse(first), moved))
         equivariance = (group.act(whole, x) - x).square().mean()
-        with torch.set_grad_enabled(torch.is_grad_enabled() and self.invertibility > 0):  # or its backward is for nothing
+        with torch.set_grad_enabled(
+            torch.is_grad_enabled() and self.invertibility > 0
+        ):  # or its backward is for nothing
             lost, content = self._lost(seen, first[0])
         loss = equivariance + self.invertibility * lost
         if self.centred:
