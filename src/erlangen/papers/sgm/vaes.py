@@ -63,6 +63,7 @@ def _train(objective: Elbo, config: VaeTraining, device: str) -> dict[str, Tenso
     optimiser = Optimiser("adamw", config.lr, weight_decay=1e-4, clip=10.0, schedule=schedule)
     kind = torch.device(device).type
     places: Any = {"accelerator": kind, "graph": kind == "cuda", "seed": config.seed, "log_every": 200}
+    places["channels_last"] = True  # as their layer normalisation has it
     data = data_set(config.symmetry, "train")
     loader = TensorLoader(data.x, batch_size=min(config.batch, len(data)), seed=config.seed, drop_last=True)
     with quick_products(device):
