@@ -86,6 +86,15 @@ def test_the_likelihood_is_that_of_poses_given_prototypes_of_moved_inputs():
     assert losses["consistency"] < 1e-9
 
 
+def test_the_prototypes_of_inputs_as_they_are():
+    model, x = trembling(centred(wrong=2.0)), blobs()
+    for samples in (1, 3):
+        _, prototypes = TransformLikelihood(model, ranges=NEAR, samples=samples, own=True).pairs(x)
+        assert len(prototypes) == samples
+        torch.testing.assert_close(prototypes[0], model.prototype(x))
+    assert (prototypes[1] - prototypes[0]).abs().max() > 1e-3  # the pose is wrong, and says another thing when moved
+
+
 def test_prototypes_that_differ_are_inconsistent():
     model, x = trembling(centred(wrong=2.0)), blobs()
     objective = TransformLikelihood(model, ranges=NEAR, samples=3, consistency=0.5)

@@ -190,22 +190,34 @@ class TransformLikelihood(Objective):
     with random $\eta_s$, so that the density does not rely on what an imperfect inference leaves in a prototype. Each
     prototype is one warp of the original. The inference network is not trained.
 
+    What an imperfect inference leaves there may depend on $\eta_s$: prototypes of sprites that were shrunk are less exact,
+    so that exact ones are taken for those of large sprites, and those of the inputs, of which the density will be asked,
+    are all exact. With these among the $\hat x_s$ (`own`) their law is learned as it is.
+
     Args:
         model: whose `conditional` is trained.
         ranges: of the random transformations, see `PrototypeInference`.
         samples: prototypes for each input.
+        own: whether the first of them is that of the input as it is. Differs from the paper, where all are of
+            transformed inputs.
         consistency: the weight of $\mathrm{mean}_{s<t} |\log p_s - \log p_t|$ over the prototypes of an input. Differs
             from the paper, whose text has no such loss: the published code has it, with the weight 1.
     """
 
     def __init__(
-        self, model: SymmetryModel, *, ranges: Bounds | None = None, samples: int = 5, consistency: float = 0.0
+        self,
+        model: SymmetryModel,
+        *,
+        ranges: Bounds | None = None,
+        samples: int = 5,
+        own: bool = False,
+        consistency: float = 0.0,
     ) -> None:
         super().__init__()
         _check_model(model)
         if not 0 <= consistency < math.inf:
             raise ValueError(f"consistency: received {consistency!r}; accepted is a finite weight >= 0")
-        self.model, self.consistency = model, consistency
+        self.model, self.own, self.consistency = model, own, consistency
         self.samples, self.chance = check_count("samples", samples), Chance(model.group, ranges)
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
@@ -228,11 +240,14 @@ class TransformLikelihood(Objective):
 
     @torch.no_grad()
     def pairs(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Poses `(B, d)`, and prototypes of transformed inputs `(S, B, ...)`."""
+        """Poses `(B, d)`, and prototypes `(S, B, ...)`."""
         group, pose = self.model.group, self.model.pose(x).median
-        moved = self.chance(self.samples, x)
-        found = self.model.element(group.act(moved, x).flatten(0, 1)).unflatten(0, (self.samples, len(x)))
-        return pose, group.act(group.compose(group.inverse(found), moved), x)
+        back = [group.inverse(group.element(pose))[None]] if self.own else []
+        if n := self.samples - len(back):
+            moved = self.chance(n, x)
+            found = self.model.element(group.act(moved, x).flatten(0, 1)).unflatten(0, (n, len(x)))
+            back.append(group.compose(group.inverse(found), moved))
+        return pose, group.act(torch.cat(back), x)
 
 
 class TwoStages(Objective):
