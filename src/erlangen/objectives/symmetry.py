@@ -190,9 +190,9 @@ class TransformLikelihood(Objective):
     with random $\eta_s$, so that the density does not rely on what an imperfect inference leaves in a prototype. Each
     prototype is one warp of the original. The inference network is not trained.
 
-    What an imperfect inference leaves there may depend on $\eta_s$: prototypes of sprites that were shrunk are less exact,
-    so that exact ones are taken for those of large sprites, and those of the inputs, of which the density will be asked,
-    are all exact. With these among the $\hat x_s$ (`own`) their law is learned as it is.
+    What an imperfect inference leaves there may depend on $\eta_s$: prototypes of sprites that were shrunk are less
+    exact, so that exact ones are taken for those of large sprites, and those of the inputs, of which the density will
+    be asked, are all exact. With these among the $\hat x_s$ (`own`) their law is learned as it is.
 
     Args:
         model: whose `conditional` is trained.

@@ -1,8 +1,10 @@
 """What the experiments share: sets, the choice of group, conditionals and objectives, trained once.
 
 Where settings differ from the paper's: poses are voted over eight turned copies and, for affine coordinates, start from
-moments, so that far fewer steps are needed; the angle lives on the circle. With `copies=0` and `anchored=False` the
-inference network is the paper's plain one.
+moments (centre and covariance), so that far fewer steps are needed; the angle lives on the circle; prototypes are drawn
+to the middle of their orbits (`centred`), without which digits grow and colours are clipped. With `copies=0` and
+`anchored=False` the inference network is the paper's plain one. Densities of sprites are learned of the prototypes of
+the sprites as they are (`own`), see `erlangen.objectives.TransformLikelihood`.
 """
 
 from __future__ import annotations
