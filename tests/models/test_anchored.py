@@ -8,13 +8,14 @@ from torch import nn
 
 from erlangen.distributions import Gaussian
 from erlangen.models import Anchored, SymmetryModel, Voted
-from erlangen.models.anchored import moments
+from erlangen.models.anchored import moments, root
 from erlangen.testing import check_conditional
 from erlangen.transforms import HSV, Affine
 
 from .poses import blobs
 
 FIVE = ("tx", "ty", "angle", "sx", "sy")
+SIX = ("tx", "ty", "angle", "scale", "stretch", "shear")
 
 
 def smooth(n=2, size=64):
@@ -29,7 +30,7 @@ def smooth(n=2, size=64):
 
 def anchored(group, size=64):
     encoder = nn.Sequential(nn.AvgPool2d(8), nn.Flatten(), nn.Linear((size // 8) ** 2, 6), nn.Tanh())
-    inner = Voted(group, 6, encoder=encoder, copies=4, bounded=False)
+    inner = Voted(Anchored.within(group), 6, encoder=encoder, copies=4, bounded=False)
     nn.init.normal_(inner.last.weight, 0, 0.3)
     return Anchored(group, inner)
 
@@ -37,22 +38,32 @@ def anchored(group, size=64):
 def test_moments_by_hand():
     x = torch.zeros(2, 1, 8, 8)
     x[0, 0, 1, [1, 5]] = torch.tensor([1.0, 3.0])  # at x = -5/8 and 3/8, y = -5/8
-    centre, radius = moments(x)
+    centre, covariance = moments(x)
+    least = (2 / 8) ** 2 / 12  # along y there is one pixel
     torch.testing.assert_close(centre[0], torch.tensor([1 / 8, -5 / 8]))
-    torch.testing.assert_close(radius[0], torch.tensor(math.sqrt(0.25 * 0.75**2 + 0.75 * 0.25**2)))
+    torch.testing.assert_close(covariance[0], torch.tensor([[0.25 * 0.75**2 + 0.75 * 0.25**2, 0], [0, least]]))
     assert centre[1].abs().max() == 0
-    assert radius[1] == 1
+    assert torch.equal(covariance[1], torch.eye(2) / 2)
 
 
 def test_moments_move_with_their_image():
-    group, x = Affine("tx", "ty", "angle", "scale", factored=True), smooth()
-    g = group.element(torch.tensor([[0.2, -0.15, 0.8, -0.2]]))
-    (centre, radius), (moved, grown) = moments(x), moments(group.act(g, x))
+    group, x = Affine(*SIX, factored=True), smooth()
+    g = group.element(torch.tensor([[0.2, -0.15, 0.8, -0.2, 0.2, -0.1]]))
+    (centre, square), (moved, grown) = moments(x), moments(group.act(g, x))
     torch.testing.assert_close(moved, group.act_points(g, centre[:, None])[:, 0], rtol=0, atol=2e-3)
-    torch.testing.assert_close(grown, radius * math.exp(-0.2), rtol=1e-2, atol=0)
+    linear = g[:, :2, :2]
+    torch.testing.assert_close(grown, linear @ square @ linear.mT, rtol=0, atol=5e-4)
 
 
-@pytest.mark.parametrize("names", [FIVE, ("tx", "ty", "angle", "scale"), ("tx", "ty", "angle")])
+def test_root():
+    square = moments(smooth())[1]
+    found = root(square, 1e-6)
+    torch.testing.assert_close(found @ found, square)
+    line = torch.tensor([[1.0, 1.0], [1.0, 1.0]])
+    assert torch.linalg.eigvalsh(root(line, 1e-2)).min() > 1e-3
+
+
+@pytest.mark.parametrize("names", [FIVE, SIX, ("tx", "ty", "angle", "scale"), ("tx", "ty", "angle")])
 def test_one_prototype_for_shifts_by_pixels_and_quarter_turns(names):
     """Exact: what the head sees is the same image."""
     group = Affine(*names, factored=True)
@@ -67,11 +78,39 @@ def test_scales_are_nearly_exact_and_without_the_anchor_they_are_not():
     group, x = Affine("tx", "ty", "angle", "scale", factored=True), smooth()
     h = group.element(torch.tensor([[0.15, 0.1, math.pi / 2, -0.3]]))
     head, view = anchored(group), group.act(h, x)
-    errors = []
-    for pose in (head, head.inner):  # the inner one alone is the twin that must fail
-        error = group.element(pose(view).median) - group.compose(h, group.element(pose(x).median))
-        errors.append(error.abs().max())
+    errors = [_error(group, pose, h, view, x) for pose in (head, head.inner)]  # the inner one alone must fail
     assert errors[0] < 0.03 < errors[1]
+
+
+def _error(group, pose, h, view, x):
+    """How far the pose of a view is from where it takes that of the input."""
+    return (group.element(pose(view).median) - group.compose(h, group.element(pose(x).median))).abs().max()
+
+
+def test_all_affine_maps_become_turns():
+    """By a covariance that is round whatever the map was, and a head whose copies are turned less and less."""
+    group, x = Affine(*SIX, factored=True), smooth()
+    h = group.element(torch.tensor([[0.15, 0.1, 0.3, -0.2, 0.2, 0.15]]))
+    view = group.act(h, x)
+    whole = anchored(group)
+    seen, twin = whole.anchor(x), Anchored(Affine("tx", "ty", "scale", factored=True), Gaussian(3, 3)).anchor(x)
+    for a, close in ((seen, True), (twin, False)):  # a mean radius alone does not make it round
+        square = moments(group.act(group.inverse(a), x))[1]
+        assert torch.allclose(square, 0.08 * torch.eye(2).expand(2, 2, 2), atol=2e-3) == close
+    turn = group.compose(group.inverse(whole.anchor(view)), group.compose(h, seen))
+    torch.testing.assert_close(turn[:, :2, :2] @ turn[:, :2, :2].mT, torch.eye(2).expand(2, 2, 2), rtol=0, atol=0.02)
+
+
+def test_five_coordinates_leave_out_the_shear():
+    """Without a rotation before it, a stretch is found exactly; the shear of the frame is not in the pose."""
+    group, x = Affine(*FIVE, factored=True), smooth()
+    head = anchored(group)
+    assert head.inner.features == 6
+    assert head(x).median.shape == (2, 5)
+    whole = head.whole.compose(
+        head.anchor(x), head.whole.element(head.inner(head.whole.act(head.whole.inverse(head.anchor(x)), x)).median)
+    )
+    torch.testing.assert_close(head(x).median, head.whole.element_log(whole)[:, :5])
 
 
 def test_every_parameter_has_a_gradient():
@@ -83,13 +122,15 @@ def test_every_parameter_has_a_gradient():
 
 def test_what_has_no_moments_is_refused():
     group = Affine(*FIVE, factored=True)
-    inner = Gaussian.over(group, 3, bounds=None)
+    inner = Gaussian.over(Anchored.within(group), 3, bounds=None)
     with pytest.raises(ValueError, match="transform: received HSV; accepted is an Affine with factored=True"):
         Anchored(HSV(), inner)
     with pytest.raises(ValueError, match="transform: received Affine"):
         Anchored(Affine(*FIVE), inner)
     with pytest.raises(ValueError, match="inner: received"):
-        Anchored(group, Gaussian.over(group, 3))
+        Anchored(group, Gaussian.over(Anchored.within(group), 3))
+    with pytest.raises(ValueError, match="accepted is a Conditional without bounds over tx, ty, angle, sx, sy, shear"):
+        Anchored(group, Gaussian.over(group, 3, bounds=None))
     with pytest.raises(ValueError, match="radius: received"):
         Anchored(group, inner, radius=0)
 

@@ -52,6 +52,18 @@ def test_content_that_leaves_the_frame_is_missed():
     torch.testing.assert_close(gone["loss"], gone["equivariance"] + 0.1 * gone["lost"])
 
 
+def test_prototypes_are_drawn_to_the_middle_of_their_orbits():
+    """By hand for inputs that do not move; an angle has no middle."""
+    x, still = blobs(), {"ranges": {"tx": 1e-9, "ty": 1e-9}, "invertibility": 0.0}
+    for offset in ((0.3, -0.2), (0.0, 0.0)):
+        model = centred(offset=offset)
+        priced, free = (PrototypeInference(model, centred=weight, **still)((x,))["loss"] for weight in (2.0, 0.0))
+        expected = 2 * model.pose(x).median.mean(0).square().sum()
+        torch.testing.assert_close(priced - free, expected, rtol=0, atol=1e-7)
+    turns = SymmetryModel.over(Affine("angle"), (1, 8, 8), copies=2, **SMALL)
+    assert not PrototypeInference(turns, centred=1.0).linear.any()
+
+
 def test_fine_textures_keep_their_content():
     """Half a pixel there and back removes most of what alternates from pixel to pixel, and is no collapse."""
     x, place = torch.zeros(1, 1, 16, 16), torch.arange(10)
@@ -72,6 +84,15 @@ def test_the_likelihood_is_that_of_poses_given_prototypes_of_moved_inputs():
     losses = objective((x,))
     torch.testing.assert_close(losses["nll"], -model.log_prob(x).mean())
     assert losses["consistency"] < 1e-9
+
+
+def test_the_prototypes_of_inputs_as_they_are():
+    model, x = trembling(centred(wrong=2.0)), blobs()
+    for samples in (1, 3):
+        _, prototypes = TransformLikelihood(model, ranges=NEAR, samples=samples, own=True).pairs(x)
+        assert len(prototypes) == samples
+        torch.testing.assert_close(prototypes[0], model.prototype(x))
+    assert (prototypes[1] - prototypes[0]).abs().max() > 1e-3  # the pose is wrong, and says another thing when moved
 
 
 def test_prototypes_that_differ_are_inconsistent():
@@ -174,6 +195,8 @@ def test_what_is_wrong_is_refused():
     model = centred()
     with pytest.raises(ValueError, match="model: received"):
         PrototypeInference(torch.nn.Linear(2, 2))
+    with pytest.raises(ValueError, match="centred: received -1"):
+        PrototypeInference(centred(), centred=-1)
     with pytest.raises(ValueError, match="invertibility: received -1"):
         PrototypeInference(model, invertibility=-1)
     with pytest.raises(ValueError, match="ranges: received a range for"):

@@ -170,6 +170,15 @@ def test_log_refuses_what_the_coordinates_cannot_express():
         Affine().element_log(Affine("angle").element(torch.tensor([[math.pi]])))
 
 
+def test_a_projection_leaves_out_what_the_group_does_not_have():
+    names = ("tx", "ty", "angle", "sx", "sy")
+    v = torch.tensor([[0.1, -0.2, 0.7, 0.3, -0.1, 0.2]])
+    g = Affine(*names, "shear", factored=True).element(v)
+    torch.testing.assert_close(Affine(*names, factored=True).project(g), v[:, :5])
+    with pytest.raises(ValueError, match="accepted is elements that the coordinates"):
+        Affine(*names, factored=True).element_log(g)
+
+
 def test_log_gradients():
     for transform in (Affine(), Affine(factored=True), Affine("sx", "sy", "angle", factored=True)):
         v = (0.3 * torch.randn(4, transform.features)).requires_grad_()

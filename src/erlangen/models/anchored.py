@@ -8,23 +8,23 @@ from torch import Tensor
 from ..distributions import Conditional, Density
 from ..distributions.gaussian import GaussianDensity
 from ..transforms import Affine
+from ..transforms.matrix import with_last_row
 from ..transforms.spatial import pixel_centres
 from ..transforms.warp import as_signal
 from ..utils.shapes import check_positive, describe
 
 __all__ = ["Anchored", "moments"]
 
-SCALES = {"scale", "sx", "sy"}
-
 
 def moments(x: Tensor) -> tuple[Tensor, Tensor]:
-    r"""The centre of mass of $|x|$, and the root of the mean squared distance from it.
+    r"""The centre of mass of $|x|$, and the covariance of the mass around it.
 
-    Affine maps move the centre as they move points, similarities multiply the radius by their scale: exactly, but for
-    resampling, while nothing leaves the frame and outside is black. Images without mass have the centre 0, radius 1.
+    An affine map $p \mapsto A p + t$ takes the centre c to $A c + t$ and the covariance $\Sigma$ to $A \Sigma A^\top$:
+    exactly, but for resampling, while nothing leaves the frame and outside is black. Images without mass have the
+    centre 0 and a covariance of ½.
 
     Shape:
-        x: `(B, C, H, W)`; result: `(B, 2)` and `(B,)`.
+        x: `(B, C, H, W)`; result: `(B, 2)` and `(B, 2, 2)`.
     """
     mass = x.abs().sum(1)
     total = mass.sum((-1, -2))
@@ -32,63 +32,95 @@ def moments(x: Tensor) -> tuple[Tensor, Tensor]:
     share = mass / torch.where(empty, 1, total)[:, None, None]
     px, py = pixel_centres(tuple(x.shape[2:]), x)
     columns, rows = share.sum(-2), share.sum(-1)
-    centre = torch.stack(((columns * px).sum(-1), (rows * py).sum(-1)), -1)
-    square = (columns * px.square()).sum(-1) + (rows * py.square()).sum(-1) - centre.square().sum(-1)
+    cx, cy = (columns * px).sum(-1), (rows * py).sum(-1)
     # A single pixel is not a point: it has the spread of a pixel.
-    least = (2 / max(x.shape[2:])) ** 2 / 6
-    return centre, torch.where(empty, 1, square.clamp(min=least).sqrt())
+    least = (2 / max(x.shape[2:])) ** 2 / 12
+    xx = ((columns * px.square()).sum(-1) - cx.square()).clamp(min=least)
+    yy = ((rows * py.square()).sum(-1) - cy.square()).clamp(min=least)
+    xy = ((share * px).sum(-1) * py).sum(-1) - cx * cy
+    covariance = torch.stack((xx, xy, xy, yy), -1)
+    half = 0.5 * torch.eye(2, dtype=x.dtype, device=x.device)
+    covariance = torch.where(empty[:, None, None], half, covariance.unflatten(-1, (2, 2)))
+    return torch.stack((cx, cy), -1), covariance
+
+
+def root(square: Tensor, least: float) -> Tensor:
+    r"""The symmetric root of symmetric matrices, $(\Sigma + \sqrt{d} I) / \sqrt{\mathrm{tr} \Sigma + 2 \sqrt d}$.
+
+    Args:
+        square: $\Sigma$, `(..., 2, 2)`.
+        least: d is its determinant, and at least the square of this: a line has no inverse.
+    """
+    a, b, c, d = square.flatten(-2).unbind(-1)
+    side = (a * d - b * c).clamp(min=least**2).sqrt()
+    eye = torch.eye(2, dtype=square.dtype, device=square.device)
+    return (square + side[..., None, None] * eye) / (a + d + 2 * side).sqrt()[..., None, None]
 
 
 class Anchored(Conditional):
-    r"""A pose in the frame of moments: $f(x) = a(x)\, \phi(a(x)^{-1} x)$ with $a(x) = T(c)\, e^s$.
+    r"""A pose in the frame of moments: $f(x) = a(x)\, \phi(a(x)^{-1} x)$ with $a(x) = T(c)\, L$.
 
-    c is the centre of mass and $e^s$ the ratio of its mean radius to `radius` (see `moments`). Translations and scales
-    are thereby equivariant by construction, as turns are by `Voted`, and the inner conditional sees every image at one
-    place and in one size. In the factored coordinates of `Affine` the product is closed: $t = c + e^s t'$, and s is
-    added to the scales. It is for images whose subject stands on black; a photograph's mass says nothing of its pose.
+    c is the centre of mass. With a scale among the coordinates $L = e^s$ is the ratio of the mean radius to `radius`;
+    with an angle and two scales it is a symmetric root of the covariance, in the same unit (see `moments`). The inner
+    conditional then sees every image at one place, in one size and round: of all affine maps only turns are left, and
+    these are for `Voted`. So the pose is equivariant by construction. In coordinates that are not closed, as an angle
+    and two scales without the shear, the shear of f(x) is left out (`Affine.project`); $\phi$ has it nevertheless,
+    for what is upright and what is slanted. It is for images whose subject stands on black; a photograph's mass says
+    nothing of its pose.
 
     Args:
-        transform: an `Affine` with `factored=True` that has both translations, on which the inner conditional is.
-        inner: $\phi$, a Gaussian without bounds (`Voted` with `bounded=False`, or `Gaussian`).
-        radius: the mean radius of a prototype, in half sides.
+        transform: an `Affine` with `factored=True` that has both translations.
+        inner: $\phi$, a Gaussian without bounds (`Voted` with `bounded=False`, or `Gaussian`) over `Anchored.within`.
+        radius: the mean radius of what the inner conditional sees, in half sides.
 
     Shape:
         input: `(B, C, H, W)`; result: batch_shape `(B,)`, event_shape `(d,)`.
     """
 
     def __init__(self, transform: Affine, inner: Conditional, *, radius: float = 0.4) -> None:
-        ok = isinstance(transform, Affine) and transform.factored and {"tx", "ty"} <= set(transform.names)
-        if not ok:
+        within = self.within(transform)
+        if not isinstance(inner, Conditional) or inner.features != within.features or inner.bounds is not None:
+            accepted = f"a Conditional without bounds over {', '.join(within.names)}"
+            raise ValueError(f"inner: received {describe(inner)}; accepted is {accepted}")
+        super().__init__(transform.features, inner.context, periodic=transform.periodic)
+        self.inner, self.radius = inner, check_positive("radius", radius)
+        self.whole, self.part = within, transform
+        self.round = "shear" in within.names
+        self.scaled = "scale" in transform.names or {"sx", "sy"} <= set(transform.names)
+
+    @staticmethod
+    def within(transform: Affine) -> Affine:
+        """What the inner conditional is over: the transform, with the shear if it has an angle and two scales."""
+        if not (isinstance(transform, Affine) and transform.factored and {"tx", "ty"} <= set(transform.names)):
             accepted = "an Affine with factored=True and both translations"
             raise ValueError(f"transform: received {type(transform).__name__}; accepted is {accepted}")
-        if not isinstance(inner, Conditional) or inner.features != transform.features or inner.bounds is not None:
-            accepted = f"a Conditional without bounds over {', '.join(transform.names)}"
-            raise ValueError(f"inner: received {describe(inner)}; accepted is {accepted}")
-        super().__init__(inner.features, inner.context, periodic=inner.periodic)
-        self.names, self.inner, self.radius = transform.names, inner, check_positive("radius", radius)
-        scaled = len({"sx", "sy"} & set(self.names)) == 2 or "scale" in self.names
-        self.scaled = [n for n in self.names if n in SCALES] if scaled else []
-        self.move = Affine("tx", "ty", "scale", factored=True)
+        names = set(transform.names)
+        unlike = "angle" in names and ("stretch" in names or {"sx", "sy"} <= names)
+        if not unlike or "shear" in names:
+            return transform
+        return Affine(*transform.names, "shear", factored=True)
 
     def anchor(self, x: Tensor) -> Tensor:
-        """Translation and log-scale of $a(x)$, `(B, 3)`."""
-        centre, radius = moments(x)
-        size = (radius / self.radius).log() if self.scaled else torch.zeros_like(radius)
-        return torch.cat((centre, size[:, None]), -1)
+        """The element a(x), `(B, 3, 3)`."""
+        centre, covariance = moments(x)
+        eye = torch.eye(2, dtype=x.dtype, device=x.device).expand_as(covariance)
+        if self.round:
+            linear = root(covariance, (2 / max(x.shape[2:])) ** 2 / 12) * (2**0.5 / self.radius)
+        elif self.scaled:
+            radius = covariance.diagonal(dim1=-2, dim2=-1).sum(-1).sqrt()
+            linear = eye * (radius / self.radius)[:, None, None]
+        else:
+            linear = eye
+        return with_last_row(torch.cat((linear, centre[..., None]), -1))
 
     def forward(self, x: Tensor) -> Density:
         """A normal for each input, around its moments."""
         x = as_signal(x, "bilinear", self.origin)
         with torch.no_grad():
             a = self.anchor(x)
-            x = self.move.act(self.move.inverse(self.move.element(a)), x)
+            x = self.whole.act(self.whole.inverse(a), x)
         q = self.inner(x)
         if not isinstance(q, GaussianDensity):
             raise ValueError(f"inner: received the density {type(q).__name__}; accepted is a GaussianDensity")
-        size = a[:, 2]
-        loc = dict(zip(self.names, q.loc.unbind(-1), strict=True))
-        for k, name in enumerate(("tx", "ty")):
-            loc[name] = a[:, k] + size.exp() * loc[name]
-        for name in self.scaled:
-            loc[name] = loc[name] + size
-        return GaussianDensity(torch.stack(list(loc.values()), -1), q.scale, self.periodic)
+        loc = self.part.project(self.whole.compose(a, self.whole.element(q.loc)))
+        return GaussianDensity(loc, q.scale[..., : self.features], self.periodic)

@@ -124,12 +124,11 @@ class SymmetryModel(nn.Module):
         pixels = math.prod(check_count("shape", n) for n in shape)
         see, bounded = MLP(pixels, tuple(inference)), bounded and not anchored
         bounds = {} if bounded else {"bounds": check_unbounded(group)}
+        own: Any = Anchored.within(group) if anchored else group  # pyright: ignore[reportArgumentType]
         if copies is None:
-            pose: Conditional = Gaussian.over(
-                group, see.features, encoder=see, homoscedastic=True, spread=0.03, **bounds
-            )
+            pose: Conditional = Gaussian.over(own, see.features, encoder=see, homoscedastic=True, spread=0.03, **bounds)
         else:
-            pose = Voted(group, see.features, encoder=see, copies=copies, bounded=bounded)
+            pose = Voted(own, see.features, encoder=see, copies=copies, bounded=bounded)
         if anchored:
             pose = Anchored(group, pose)  # pyright: ignore[reportArgumentType]
         pooled = [max(1, n // check_count("pool", pool)) for n in shape[1:]]

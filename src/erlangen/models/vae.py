@@ -163,47 +163,53 @@ class InvVAE(_WithSymmetry):
 
     def elbo(self, x: Tensor) -> Tensor:
         """That of the VAE, of prototypes, `(B,)`."""
-        with torch.no_grad():
-            prototype = self.symmetry.prototype(x)
-        return self.vae.elbo(prototype)
+        return self.bounds(x)[0]
 
     def reconstruct(self, x: Tensor) -> Tensor:
         """The prototype as the VAE has it, in the pose of the image."""
-        return self._placed(self.vae.reconstruct(self.symmetry.prototype(x)), self.symmetry.element(x))
+        x = self.vae.signal(x)
+        g = self.symmetry.element(x)
+        return self._placed(self.vae.reconstruct(self.symmetry.group.act(self.symmetry.group.inverse(g), x)), g)
 
-    def pixel_log_prob(self, x: Tensor) -> Tensor:
-        r"""$\log \mathcal{N}(x \mid \mathcal{T}_\eta(\mu(z)), \sigma_x^2)$ of reconstructions, `(B,)`.
+    def bounds(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        r"""What is maximised, `(B,)` each, with one look at the pose: the `elbo`, and the density of reconstructions.
 
-        It trains $\sigma_x$ and nothing else.
+        The second, $\log \mathcal{N}(x \mid \mathcal{T}_\eta(\mu(z)), \sigma_x^2)$, trains $\sigma_x$ and nothing else.
         """
+        x = self.vae.signal(x)
         with torch.no_grad():
-            mean = self.reconstruct(x)
-        return self._seen(mean).log_prob(self.vae.signal(x))
+            g = self.symmetry.element(x)
+            prototype = self.symmetry.group.act(self.symmetry.group.inverse(g), x)
+        elbo = self.vae.elbo(prototype)
+        with torch.no_grad():
+            mean = self._placed(self.vae.reconstruct(prototype), g)
+        return elbo, self._seen(mean).log_prob(x)
 
     def log_weights(self, x: Tensor, n: int) -> Tensor:
         """As the paper reports it, for n samples of z and of η, `(n, B)`."""
-        return self._weights(x, n)[0]
+        v, _, prototype, z, ratio = self._drawn(self.vae.signal(x), n)
+        natural = self.symmetry.conditional(prototype).log_prob(v.flatten(0, 1))
+        return (self.vae.likelihood(z).log_prob(prototype) + natural).unflatten(0, v.shape[:2]) + ratio
 
     def pixel_log_weights(self, x: Tensor, n: int) -> Tensor:
         """Those of the model of pixels, for n samples of z and of η, `(n, B)`."""
-        return self._weights(x, n)[1]
+        x = self.vae.signal(x)
+        v, g, _, z, ratio = self._drawn(x, n)
+        mean = self.vae.mean(z)
+        placed = self._placed(mean, g.flatten(0, 1)).unflatten(0, v.shape[:2])
+        natural = self.symmetry.conditional(mean.clamp(0, 1)).log_prob(v.flatten(0, 1)).unflatten(0, v.shape[:2])
+        return self._seen(placed).log_prob(x) + natural + ratio
 
-    def _weights(self, x: Tensor, n: int) -> tuple[Tensor, Tensor]:
-        symmetry, vae, x = self.symmetry, self.vae, self.vae.signal(x)
-        pose = symmetry.pose(x)
-        v, log_q = pose.rsample_and_log_prob((check_count("n", n),))
+    def _drawn(self, x: Tensor, n: int) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        r"""Coordinates and elements `(n, B, ...)`, prototypes and z `(n B, ...)`, and $\log p(z) / q(z, \eta)$."""
+        symmetry, vae = self.symmetry, self.vae
+        v, log_q = symmetry.pose(x).rsample_and_log_prob((check_count("n", n),))
         g = symmetry.group.element(v)
-        prototype = symmetry.group.act(symmetry.group.inverse(g), x)
-        flat = prototype.flatten(0, 1)
-        q = vae.posterior(flat)
+        prototype = symmetry.group.act(symmetry.group.inverse(g), x).flatten(0, 1)
+        q = vae.posterior(prototype)
         z = q.sample()
         ratio = (vae.prior.log_prob(z) - q.log_prob(z)).unflatten(0, v.shape[:2]) - log_q
-        natural = symmetry.conditional(flat).log_prob(v.flatten(0, 1))
-        paper = (vae.likelihood(z).log_prob(flat) + natural).unflatten(0, v.shape[:2]) + ratio
-        mean = vae.mean(z)
-        placed = self._placed(mean, g.flatten(0, 1)).unflatten(0, v.shape[:2])
-        likely = symmetry.conditional(mean.clamp(0, 1)).log_prob(v.flatten(0, 1)).unflatten(0, v.shape[:2])
-        return paper, self._seen(placed).log_prob(x) + likely + ratio
+        return v, g, prototype, z, ratio
 
     def _placed(self, prototype: Tensor, g: Tensor) -> Tensor:
         return self.symmetry.group.act(g, prototype.clamp(0, 1))

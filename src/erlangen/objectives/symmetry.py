@@ -87,8 +87,14 @@ class PrototypeInference(Counted):
         symmetric: equation 24 (True) or 6 (False: better where transformations lose much, as small sprites do).
         samples: random transformations for each input.
         invertibility: the weight of equation 7; 0.1 for MNIST.
+        centred: the weight of $|\bar v|^2$, with $\bar v$ the mean of the linear coordinates of all poses in a batch,
+            from the identity. Differs from the paper: the other terms hardly say which image of an orbit is its
+            prototype, and it drifts to the largest, of which least is lost, or to colours that are clipped. So it is
+            an average one. Equivariance is not touched, since only the mean is.
         blur: what inputs go through in the first steps; nothing if None.
     """
+
+    linear: Tensor
 
     def __init__(
         self,
@@ -98,17 +104,20 @@ class PrototypeInference(Counted):
         symmetric: bool = True,
         samples: int = 5,
         invertibility: float = 0.1,
+        centred: float = 0.0,
         blur: Blur | None = None,
     ) -> None:
         super().__init__()
         _check_model(model)
-        if not 0 <= invertibility < math.inf:
-            raise ValueError(f"invertibility: received {invertibility!r}; accepted is a finite weight >= 0")
+        for name, weight in {"invertibility": invertibility, "centred": centred}.items():
+            if not 0 <= weight < math.inf:
+                raise ValueError(f"{name}: received {weight!r}; accepted is a finite weight >= 0")
         if blur is not None and not isinstance(blur, Blur):
             raise ValueError(f"blur: received {describe(blur)}; accepted is a Blur, or None")
-        self.model, self.symmetric, self.invertibility = model, symmetric, invertibility
+        self.model, self.symmetric, self.invertibility, self.centred = model, symmetric, invertibility, centred
         self.samples, self.blur = check_count("samples", samples), blur
         self.chance = Chance(model.group, ranges)
+        self.register_buffer("linear", torch.tensor([not p for p in model.group.periodic]), persistent=False)
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
         """The inference network's parameters."""
@@ -120,16 +129,21 @@ class PrototypeInference(Counted):
         if self.training:
             x = self._blurred(x)
         moved = self.chance(self.samples, x)
-        seen, first = self._pose(x, moved)
+        seen, v = self._pose(x, moved)
+        first = group.element(v)
         if self.symmetric:
             other = self.chance(self.samples, x)
-            second = group.compose(group.inverse(other), self._pose(x, other)[1])
+            second = group.compose(group.inverse(other), group.element(self._pose(x, other)[1]))
         else:
             second = group.element(self.model.pose(x).rsample())
         whole = group.compose(second, group.compose(group.inverse(first), moved))
         equivariance = (group.act(whole, x) - x).square().mean()
-        lost, content = self._lost(seen, first[0])
+        # Without a price its backward would be for nothing.
+        with torch.set_grad_enabled(torch.is_grad_enabled() and self.invertibility > 0):
+            lost, content = self._lost(seen, first[0])
         loss = equivariance + self.invertibility * lost
+        if self.centred:
+            loss = loss + self.centred * ((v.mean((0, 1)) - group.origin) * self.linear).square().sum()
         return {"loss": loss, "equivariance": equivariance, "lost": lost, "content": content}
 
     def remedy(self, steps: int) -> None:
@@ -154,10 +168,9 @@ class PrototypeInference(Counted):
         return x
 
     def _pose(self, x: Tensor, moved: Tensor) -> tuple[Tensor, Tensor]:
-        """Of moved inputs the first samples, `(B, ...)`, and the elements of sampled poses of all, `(S, B, ...)`."""
+        """Of moved inputs the first samples, `(B, ...)`, and sampled poses of all, `(S, B, d)`."""
         views = self.model.group.act(moved, x)
-        pose = self.model.pose(views.flatten(0, 1)).rsample()
-        return views[0], self.model.group.element(pose.unflatten(0, views.shape[:2]))
+        return views[0], self.model.pose(views.flatten(0, 1)).rsample().unflatten(0, views.shape[:2])
 
     def _lost(self, x: Tensor, pose: Tensor) -> tuple[Tensor, Tensor]:
         """What the way to the prototype and back loses, and the share of the content that is left."""
@@ -179,22 +192,34 @@ class TransformLikelihood(Objective):
     with random $\eta_s$, so that the density does not rely on what an imperfect inference leaves in a prototype. Each
     prototype is one warp of the original. The inference network is not trained.
 
+    What an imperfect inference leaves there may depend on $\eta_s$: prototypes of sprites that were shrunk are less
+    exact, so that exact ones are taken for those of large sprites, and those of the inputs, of which the density will
+    be asked, are all exact. With these among the $\hat x_s$ (`own`) their law is learned as it is.
+
     Args:
         model: whose `conditional` is trained.
         ranges: of the random transformations, see `PrototypeInference`.
         samples: prototypes for each input.
+        own: whether the first of them is that of the input as it is. Differs from the paper, where all are of
+            transformed inputs.
         consistency: the weight of $\mathrm{mean}_{s<t} |\log p_s - \log p_t|$ over the prototypes of an input. Differs
             from the paper, whose text has no such loss: the published code has it, with the weight 1.
     """
 
     def __init__(
-        self, model: SymmetryModel, *, ranges: Bounds | None = None, samples: int = 5, consistency: float = 0.0
+        self,
+        model: SymmetryModel,
+        *,
+        ranges: Bounds | None = None,
+        samples: int = 5,
+        own: bool = False,
+        consistency: float = 0.0,
     ) -> None:
         super().__init__()
         _check_model(model)
         if not 0 <= consistency < math.inf:
             raise ValueError(f"consistency: received {consistency!r}; accepted is a finite weight >= 0")
-        self.model, self.consistency = model, consistency
+        self.model, self.own, self.consistency = model, own, consistency
         self.samples, self.chance = check_count("samples", samples), Chance(model.group, ranges)
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
@@ -217,11 +242,14 @@ class TransformLikelihood(Objective):
 
     @torch.no_grad()
     def pairs(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Poses `(B, d)`, and prototypes of transformed inputs `(S, B, ...)`."""
+        """Poses `(B, d)`, and prototypes `(S, B, ...)`."""
         group, pose = self.model.group, self.model.pose(x).median
-        moved = self.chance(self.samples, x)
-        found = self.model.element(group.act(moved, x).flatten(0, 1)).unflatten(0, (self.samples, len(x)))
-        return pose, group.act(group.compose(group.inverse(found), moved), x)
+        back = [group.inverse(group.element(pose))[None]] if self.own else []
+        if n := self.samples - len(back):
+            moved = self.chance(n, x)
+            found = self.model.element(group.act(moved, x).flatten(0, 1)).unflatten(0, (n, len(x)))
+            back.append(group.compose(group.inverse(found), moved))
+        return pose, group.act(torch.cat(back), x)
 
 
 class TwoStages(Objective):

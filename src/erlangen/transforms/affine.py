@@ -139,12 +139,15 @@ class Affine(MatrixGroup):
 
     def element_log(self, g: Tensor) -> Tensor:
         """The principal logarithm, or the three factors (polar decomposition)."""
+        return self.check_log(self.elements_like(g), self.project(g))
+
+    def project(self, g: Tensor) -> Tensor:
+        """The coordinates of any affine map, less those that this group does not have; of its own the logarithm."""
         g = self.elements_like(g)
         algebra = _polar_log(g) if self.factored else affine_log(g)
         basis = self.basis.to(g.dtype)
         # The generators are orthogonal to one another, so coordinates are inner products.
-        v = (algebra.unsqueeze(-3) * basis).sum((-1, -2)) / (basis * basis).sum((-1, -2))
-        return self.check_log(g, v)
+        return (algebra.unsqueeze(-3) * basis).sum((-1, -2)) / (basis * basis).sum((-1, -2))
 
     def grid(self, g: Tensor, size: Sequence[int]) -> Tensor:
         """The sources of all pixels: a sum of a row and a column, so that only the result is as large as the image."""

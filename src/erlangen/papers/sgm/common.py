@@ -1,8 +1,10 @@
 """What the experiments share: sets, the choice of group, conditionals and objectives, trained once.
 
 Where settings differ from the paper's: poses are voted over eight turned copies and, for affine coordinates, start from
-moments, so that far fewer steps are needed; the angle lives on the circle. With `copies=0` and `anchored=False` the
-inference network is the paper's plain one.
+moments (centre and covariance), so that far fewer steps are needed; the angle lives on the circle; prototypes are drawn
+to the middle of their orbits (`centred`), without which digits grow and colours are clipped. With `copies=0` and
+`anchored=False` the inference network is the paper's plain one. Densities of sprites are learned of the prototypes of
+the sprites as they are (`own`), see `erlangen.objectives.TransformLikelihood`.
 """
 
 from __future__ import annotations
@@ -61,6 +63,8 @@ class Training:
         copies: how many turned copies vote on the pose; 0 for a plain network.
         anchored: whether poses start from moments.
         reach: for a partly invariant model, how far random rotations go, in degrees.
+        centred: the weight of what keeps prototypes in the middle of their orbits.
+        own: whether densities are learned of the prototypes of inputs as they are, and not of transformed inputs.
         consistency: the weight of the published code's extra loss.
         graph: whether steps on CUDA are recorded as graphs, see `erlangen.train.Config`.
         density: a "spline" flow, a "gaussian", or a flow that is "blind" to prototypes.
@@ -81,6 +85,8 @@ class Training:
     batch: int = 512
     samples: int = 2
     invertibility: float = 0.1
+    centred: float = 0.01
+    own: bool = False
     consistency: float = 0.0
     density: Literal["spline", "gaussian", "blind"] = "spline"
     inference: tuple[int, ...] = (1024, 512, 256)
@@ -107,6 +113,8 @@ SPRITES = Training(
     ranges=0.3,
     symmetric=False,
     invertibility=0.0,
+    centred=0.0,
+    own=True,
     pool=4,
     noise=0.2,
 )
@@ -185,11 +193,12 @@ def build(config: Training) -> TwoStages:
         )
         if config.density != "spline":
             model.conditional = _other_density(model, config)
-    own: Any = {"ranges": ranges_of(config), "samples": config.samples}
+    ranges = ranges_of(config)
     blur = Blur(3.0, max(1, config.steps[0] // 100))
-    kinds: Any = {"symmetric": config.symmetric, "invertibility": config.invertibility}
-    first = PrototypeInference(model, blur=blur, **kinds, **own)
-    return TwoStages(first, TransformLikelihood(model, consistency=config.consistency, **own), config.steps[0])
+    kinds: Any = {name: getattr(config, name) for name in ("symmetric", "invertibility", "centred")}
+    first = PrototypeInference(model, blur=blur, ranges=ranges, samples=config.samples, **kinds)
+    kinds = {"samples": 1 if config.own else config.samples, "own": config.own, "consistency": config.consistency}
+    return TwoStages(first, TransformLikelihood(model, ranges=ranges, **kinds), config.steps[0])
 
 
 class Blind(nn.Module):

@@ -9,7 +9,7 @@ Measured over orbits of 100 test images under the random transformations of trai
 two prototypes of an orbit (each made by one warp) as a share of that between the inputs, in percent; the share of the
 content that is left in prototypes; the seconds and steps per second of both stages.
 
-Time: not measured yet; by its arithmetic 3 to 6 minutes on a GPU for each of seven models, hours on a CPU.
+Time: not measured yet; 13 PFLOP for all seven models (0.3 to 3.6 each), so minutes on a GPU and days on a CPU.
 """
 
 from __future__ import annotations

@@ -63,6 +63,7 @@ def _train(objective: Elbo, config: VaeTraining, device: str) -> dict[str, Tenso
     kind = torch.device(device).type
     fast: Any = {"graph": True, "precision": "tf32-mixed"} if kind == "cuda" else {}
     places: Any = {"accelerator": kind, "seed": config.seed, "log_every": 200, **fast}
+    places["channels_last"] = True  # as their layer normalisation has it
     data = data_set(config.symmetry, "train")
     loader = TensorLoader(data.x, batch_size=min(config.batch, len(data)), seed=config.seed, drop_last=True)
     fit(objective, loader, Config(steps=config.steps, optimiser=optimiser, **places))
