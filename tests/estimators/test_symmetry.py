@@ -225,6 +225,19 @@ def test_a_folder_keeps_what_was_learned(tmp_path):
             SymmetryFinder.load(tmp_path)
 
 
+def test_a_fit_that_fails_leaves_nothing_that_answers(monkeypatch):
+    again = SymmetryFinder(("angle",), steps=(1, 1), batch_size=4, inference=(4,), generative=(4,)).fit(glyphs(4))
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(symmetry, "fit_symmetry", stop)
+    with pytest.raises(KeyboardInterrupt):
+        again.fit(glyphs(4, seed=1))
+    with pytest.raises(ValueError, match="accepted is a call of fit first"):
+        again.predict(glyphs(4))
+
+
 def test_a_run_that_was_stopped_goes_on(tmp_path, monkeypatch):
     """It ends as the run that nothing stopped, to the bit, and nothing is lost on the way."""
 

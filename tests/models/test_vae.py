@@ -92,6 +92,18 @@ def test_an_invariant_vae_is_invariant():
     torch.testing.assert_close(again[..., 5:-5, 5:-5], moved[..., 5:-5, 5:-5])  # near the edges other pixels come in
 
 
+def test_what_is_maximised_is_the_bound_of_prototypes_and_the_density_of_reconstructions():
+    model, x = InvVAE(small(), trembling(centred())).eval(), blobs()
+    torch.manual_seed(1)
+    elbo, pixels = model.bounds(x)
+    torch.manual_seed(1)
+    torch.testing.assert_close(elbo, model.vae.elbo(model.symmetry.prototype(x)))
+    mean, sigma = model.reconstruct(x), nn.functional.softplus(model.noise)
+    torch.testing.assert_close(pixels, Normal(mean, sigma).log_prob(x).sum((1, 2, 3)))
+    pixels.sum().backward()
+    assert [name for name, p in model.named_parameters() if p.grad is not None] == ["noise"]
+
+
 def test_weights_of_prototypes_are_those_of_the_vae_and_the_density():
     """With a pose that is certain, the paper's weights are the VAE's of the prototype plus log p(η) - log q(η)."""
     model, x = InvVAE(small(), trembling(centred(scale=1e-10))).eval(), blobs()

@@ -64,7 +64,7 @@ def refusing(command: Any, smaller: str = "", *, stopped: Callable[[], str] = la
 
     Args:
         command: whose options errors are about, a dataclass.
-        smaller: what takes less memory.
+        smaller: what takes less memory, if anything does.
         stopped: what is said when the user interrupts.
     """
     try:
@@ -78,7 +78,7 @@ def refusing(command: Any, smaller: str = "", *, stopped: Callable[[], str] = la
             raise Refusal(in_words(str(error), command)) from error
         if not is_memory(error):
             raise
-        raise Refusal(f"out of memory; try {smaller}.") from error
+        raise Refusal(f"out of memory; try {smaller}." if smaller else "out of memory.") from error
     except KeyboardInterrupt:
         raise Stopped(stopped()) from None
 

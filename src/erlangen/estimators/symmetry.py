@@ -107,6 +107,7 @@ class SymmetryFinder(BaseEstimator):
             X: a data set, or images `(N, C, H, W)`, uint8 or within [0, 1].
             y: ignored, as scikit-learn has it.
         """
+        vars(self).pop("model_", None)  # a fit that fails leaves nothing that is half new
         x, ranges = _images(X), self.looked_for()
         self._check()
         _check_colours(ranges, x)
@@ -119,9 +120,10 @@ class SymmetryFinder(BaseEstimator):
         if self.folder is not None:
             begin(Path(self.folder), self._record(digest((self.shape_, str(x.dtype)), x)), resume=self.resume)
         batch = min(self.batch_size, len(x))
-        loader = TensorLoader(self._on_black(x), batch_size=batch, seed=self.seed, drop_last=True)
+        black = self._on_black(x, objective.model.group.bounds)
+        loader = TensorLoader(black, batch_size=batch, seed=self.seed, drop_last=True)
         self.history_ = fit_symmetry(objective, loader, self._config())
-        self.model_.eval()
+        self.model_ = objective.model.eval()
         self.facts_ = self._facts(len(x))
         if self.folder is not None:
             finish(Path(self.folder), self.model_, self.facts_)
@@ -242,12 +244,15 @@ class SymmetryFinder(BaseEstimator):
             "digest": images,
         }
 
-    def _on_black(self, x: Tensor) -> Tensor:
-        """Images less the colour of their ground; those on black stay as they are."""
-        return as_signal(x, "bilinear", self.model_.group.bounds) - self._ground_for(x) if any(self.ground_) else x
+    def _on_black(self, x: Tensor, like: Tensor) -> Tensor:
+        """Images less the colour of their ground; those on black stay as they are, in their own type."""
+        if not any(self.ground_):
+            return x
+        level = as_signal(x, "bilinear", like)
+        return level - self._ground_for(level)
 
     def _ground_for(self, x: Tensor) -> Tensor:
-        return torch.tensor(self.ground_, dtype=self.model_.group.bounds.dtype, device=x.device).view(-1, 1, 1)
+        return torch.tensor(self.ground_, dtype=x.dtype, device=x.device).view(-1, 1, 1)
 
     def _build(self) -> SymmetryModel:
         group = _group(self.ranges_)
@@ -257,13 +262,13 @@ class SymmetryFinder(BaseEstimator):
 
     def _objective(self) -> TwoStages:
         with seeded(self.seed):
-            self.model_ = self._build()
+            model = self._build()
             settings: Any = {"ranges": self.ranges_, "samples": self.samples}
             blur = Blur(2.0, max(1, self.steps[0] // 10))
             # Behind the clips of colours the price on what is lost has a gradient of the wrong sign.
-            price = 0.1 if isinstance(self.model_.group, Affine) else 0.0
-            prototypes = PrototypeInference(self.model_, invertibility=price, blur=blur, **settings)
-            return TwoStages(prototypes, TransformLikelihood(self.model_, **settings), self.steps[0])
+            price = 0.1 if isinstance(model.group, Affine) else 0.0
+            prototypes = PrototypeInference(model, invertibility=price, blur=blur, **settings)
+            return TwoStages(prototypes, TransformLikelihood(model, **settings), self.steps[0])
 
     def _config(self) -> Config:
         def optimiser(lr: float, steps: int, clip: float) -> Optimiser:
@@ -280,8 +285,8 @@ class SymmetryFinder(BaseEstimator):
     @torch.no_grad()
     def _each(self, X: Any, work: Callable[[Tensor], Tensor], dim: int = 0, image: bool = False) -> Tensor:
         """What work makes of images that stand on black; if these are images again, on their own ground."""
-        home = self._model().group.bounds.device
-        parts = [work(self._on_black(part.to(home))).cpu() for part in self._seen(X).split(BATCH)]
+        home = self._model().group.bounds
+        parts = [work(self._on_black(part.to(home.device), home)).cpu() for part in self._seen(X).split(BATCH)]
         found = torch.cat(parts, dim)
         return found + self._ground_for(found) if image and any(self.ground_) else found
 

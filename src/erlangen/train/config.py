@@ -81,8 +81,8 @@ class Config:
         groups: optimisers by the names in `Objective.parameter_groups`.
         seed: of the noise. The noise of a step is a function of the seed and the step.
         precision: "32-true" leaves parameters as they are, "bf16-mixed" computes in bfloat16 where that is safe,
-            "64-true" converts everything to float64. "tf32-mixed" is "32-true" but for matrix products on GPUs, whose
-            factors have ten bits then and which take an eighth of the time; geometry has no matrix products.
+            "64-true" converts everything to float64. "tf32-mixed" is "32-true" but for matrix products on GPUs, which
+            tensor cores then compute from factors of ten bits; geometry has no matrix products.
         compile: whether the objective's forward is compiled.
         graph: whether steps on CUDA are recorded as graphs and replayed: the launches of a small model take longer than
             its arithmetic. Nothing in a step may wait for the device.
