@@ -46,12 +46,14 @@ def test_the_memory_per_sample_does_not_depend_on_the_context(cls):
     """What autograd keeps for 20 samples and for 1 differs by as many numbers for 300 features as for 10."""
 
     def kept(context, samples):
-        storages = {}
+        storages, held = {}, []
 
         def pack(t):
+            held.append(t)  # or what is kept for a moment only would leave its address to another
             storages[t.untyped_storage().data_ptr()] = t.untyped_storage().nbytes()
             return t
 
+        torch.manual_seed(0)
         flow, h = small(cls, context=context), torch.randn(2, context)
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
             result = flow(h).rsample_and_log_prob((samples,))
