@@ -85,6 +85,23 @@ def test_what_rests_stays():
     assert not torch.equal(path[2, 1], path[1, 1])
 
 
+def test_a_gate_moves_what_it_is_sure_of():
+    """With a normal of deviation s, turning an angle a back is a gain of a²/2s²: here 0.18, 1.28 and 8 nats."""
+    turn, angles = Affine("angle"), torch.tensor([0.3, -0.8, 2.0])
+    x = spot(angles)
+    free = mean_shift(x, turn, Knows(turn), gate=-math.inf)
+    torch.testing.assert_close(free.gain, angles**2 / (2 * 0.5**2), rtol=0.05, atol=0.02)
+    assert torch.equal(free.x, mean_shift(x, turn, Knows(turn)).x)
+    gated = mean_shift(x, turn, Knows(turn), gate=1.0)
+    kept, moved = [0], [1, 2]
+    assert torch.equal(gated.g[kept], turn.identity()[None])
+    torch.testing.assert_close(gated.x[kept], x[kept], rtol=0, atol=1e-6)
+    assert torch.equal(gated.g[moved], free.g[moved])
+    assert torch.equal(gated.x[moved], free.x[moved])
+    assert torch.equal(mean_shift(x, turn, Knows(turn), gate=math.inf).g, turn.identity().expand_as(free.g))
+    assert mean_shift(x, turn, Knows(turn)).gain is None
+
+
 class Recentres(Conditional):
     """Knows the angle and the place of a bar: turns it to the right, then moves it to the centre, a part at a time."""
 
@@ -121,3 +138,5 @@ def test_groups_and_others():
         mean_shift(torch.rand(1, 1, 8, 8), crop, Any())
     with pytest.raises(ValueError, match="rule"):
         mean_shift(torch.rand(1, 1, 8, 8), crop, Any(), rule="multiply")
+    with pytest.raises(ValueError, match="gate: .*nan"):
+        mean_shift(torch.rand(1, 1, 8, 8), crop, Any(), rule="additive", gate=math.nan)

@@ -2,6 +2,7 @@ r"""Mean-shift: move an input step by step to where its own distribution of tran
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection
 from typing import Literal, NamedTuple, get_args
 
@@ -21,16 +22,18 @@ class Alignment(NamedTuple):
     """Where inputs were moved to.
 
     Attributes:
-        g: the elements that move each input to its mode, `(B, ...)`.
+        g: the elements that move each input to its mode, the identity where a gate kept it, `(B, ...)`.
         x: the inputs moved there, in one warp of the original.
         path: the elements after each step, the identity first, `(steps + 1, B, ...)`.
         converged: which inputs came to rest, `(B,)`.
+        gain: by how many nats the move makes the identity likelier, `(B,)`; None without a gate.
     """
 
     g: Tensor
     x: Tensor
     path: Tensor
     converged: Tensor
+    gain: Tensor | None = None
 
 
 @torch.no_grad()
@@ -45,6 +48,7 @@ def mean_shift(
     tolerance: float = 1e-3,
     rule: Rule = "compose",
     along: Collection[str] | None = None,
+    gate: float | None = None,
     seed: int = 0,
 ) -> Alignment:
     r"""Moves inputs to a mode of the distribution that they induce, warping each original once per step.
@@ -70,6 +74,9 @@ def mean_shift(
         rule: "compose" or "additive".
         along: the names of the coordinates that move inputs; all if None. Along a coordinate in which q does not follow
             its input, as it follows what it was trained to, the mean stays where it is and inputs drift away.
+        gate: an input is moved only where that makes the identity likelier by so many nats,
+            $\log q(e \mid g x) - \log q(e \mid x)$, and else stays where it is; if None all are moved. Where inputs
+            are mostly as they should be, to move one that is costs more than to leave one that is not.
         seed: of the random shift.
 
     Shape:
@@ -83,10 +90,12 @@ def mean_shift(
     along = transform.names if along is None else along
     if unknown := [name for name in along if name not in transform.names]:
         raise ValueError(f"along: received {unknown}; accepted are the coordinates {list(transform.names)}")
+    if gate is not None and math.isnan(gate):
+        raise ValueError(f"gate: received {gate!r}; accepted is a difference of log-densities, or None")
     free = torch.tensor([name in along for name in transform.names], device=x.device)
     advance = _adder(transform, len(x)) if rule == "additive" else _composer(transform)
-    low, high = transform.bounds
-    g, moved = transform.element(transform.origin.expand(len(x), -1)), x
+    (low, high), origin = transform.bounds, transform.origin.expand(len(x), -1)
+    g, moved = transform.element(origin), x
     path, resting = [g], torch.zeros(len(x), dtype=torch.bool, device=x.device)
     for _ in range(steps):
         pull = torch.where(free, _mean(conditional(moved), samples, seed) - transform.origin, 0.0)
@@ -96,7 +105,13 @@ def mean_shift(
         resting = resting | (pull.abs() <= tolerance * (high - low) / 2).all(-1)
         if bool(resting.all()):
             break
-    return Alignment(g, moved, torch.stack(path), resting)
+    gain = None
+    if gate is not None:
+        gain = conditional(moved).log_prob(origin) - conditional(x).log_prob(origin)
+        goes = (gain > gate).view(-1, *(1 for _ in g.shape[1:]))
+        g = torch.where(goes, g, path[0])
+        moved = transform.act(g, x)
+    return Alignment(g, moved, torch.stack(path), resting, gain)
 
 
 def _mean(q: Density, samples: int, seed: int) -> Tensor:

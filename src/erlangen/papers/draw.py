@@ -31,6 +31,7 @@ __all__ = [
 
 NAMES = {"flow": "flow (ours)", "instaaug": "InstaAug", "augerino": "Augerino", "random": "random affine"}
 TINTS = {"flow": "#2b7fa3", "instaaug": "#e07b39", "augerino": "#7a5ea8", "random": "#9aa5b1"}
+NEAR = 25  # points of accuracy
 
 
 def blank(size: tuple[float, float]) -> Figure:
@@ -89,17 +90,28 @@ def picture(axes: Axes, image: np.ndarray, title: str = "") -> None:
 def accuracies(
     axes: Axes, rows: Sequence[Any], paper: Mapping[str, str], kinds: Sequence[int], *, legend: bool = True
 ) -> None:
-    """A line for each method: a dot for each seed, in the colour of its number of views, and a bar for the paper's."""
+    """A line for each method: a dot for each seed, in the colour of its number of views, and a bar for the paper's.
+
+    What is more than `NEAR` points below the best is told at the left edge, lest the rest be one heap.
+    """
+    values = [row["accuracy"] for row in rows if row["method"] in paper]
+    values += [float(said.split()[0]) for said in paper.values() if said[:1].isdigit()]
+    least = min((v for v in values if v > max(values) - NEAR), default=0.0)
     for line, (method, said) in enumerate(paper.items()):
         if said[:1].isdigit():
             axes.plot(float(said.split()[0]), line, "|", color=MUTED, markersize=16, markeredgewidth=2)
+        own = [row for row in rows if row["method"] == method]
         for colour, samples in zip(COLOURS, kinds, strict=False):
-            mine = [r["accuracy"] for r in rows if (r["method"], r["samples"]) == (method, samples)]
+            mine = [row["accuracy"] for row in own if row["samples"] == samples and row["accuracy"] >= least]
             axes.plot(mine, np.full(len(mine), line), "o", color=colour, alpha=0.6)
+        if far := [row["accuracy"] for row in own if row["accuracy"] < least]:
+            where: Any = {"xy": (0.02, line), "xycoords": ("axes fraction", "data"), "va": "center"}
+            axes.annotate(f"◂ {np.mean(far):.0f}", color=MUTED, fontsize=8, **where)
     for colour, samples in zip(COLOURS, kinds, strict=False):
         axes.plot([], [], "o", color=colour, label=f"{samples} view{'s' if samples > 1 else ''}")
     axes.plot([], [], "|", color=MUTED, markersize=12, markeredgewidth=2, label="the paper's")
     axes.set(yticks=range(len(paper)), yticklabels=list(paper), xlabel="accuracy, %")
+    axes.margins(x=0.08)
     axes.invert_yaxis()
     if legend:
         beside(axes)
