@@ -138,5 +138,5 @@ def test_groups_and_others():
         mean_shift(torch.rand(1, 1, 8, 8), crop, Any())
     with pytest.raises(ValueError, match="rule"):
         mean_shift(torch.rand(1, 1, 8, 8), crop, Any(), rule="multiply")
-    with pytest.raises(ValueError, match="gate: .*nan"):
+    with pytest.raises(ValueError, match=r"gate: .*nan"):
         mean_shift(torch.rand(1, 1, 8, 8), crop, Any(), rule="additive", gate=math.nan)

@@ -1,10 +1,9 @@
-r"""What mean-shift can go by before a frozen classifier: a network that was taught, without labels, how far an image is
-turned.
+r"""What mean-shift can go by before a frozen classifier: a network that was taught how far an image is turned.
 
-Images of the training set are taken to be upright. They are turned by angles h, uniform on the circle, and a
-conditional learns what turns them back, by maximum likelihood: $-\mathbb{E}_{x, h} \log q(-h \mid h x)$. Where it is
-the posterior of the angle, it turns with its input, and mean-shift comes to rest at its mean. It is seldom sure, and an
-upright image that is turned away costs as much as a turned one that is turned back brings. Hence the gate of
+No label is needed: images of the training set are taken to be upright. They are turned by angles h, uniform on the
+circle, and a conditional learns what turns them back, by maximum likelihood: $-\mathbb{E}_{x, h} \log q(-h \mid h x)$.
+Where it is the posterior of the angle, it turns with its input, and mean-shift comes to rest at its mean. It is seldom
+sure, and an upright image that is turned away costs what a turned one that is turned back brings. Hence the gate of
 `mean_shift`: the least at which no more than `SPARED` of upright images move, among those that were set aside.
 """
 
@@ -34,6 +33,7 @@ __all__ = ["SHIFT", "Disc", "PoseLikelihood", "Posing", "gate", "posed"]
 SHIFT: dict[str, Any] = {"step_size": 1.0, "steps": 5}
 SPARED = 0.005
 FEATURES = 64
+EDGE = 2  # pixels
 BATCH = 500  # images moved at once
 
 
@@ -55,12 +55,15 @@ class Posing:
 
 
 class Disc(nn.Module):
-    """Blackens what is outside of the circle within the frame: corners that a rotation leaves empty tell the angle."""
+    """Blackens all but a disc, for what a rotation leaves at the frame tells the angle.
+
+    That are the empty corners, and pixels into which the outside was interpolated: `EDGE` pixels of the radius.
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         """Images, `(B, C, H, W)`."""
         rows, columns = (torch.arange(n, device=x.device) - (n - 1) / 2 for n in x.shape[-2:])
-        return torch.where(rows[:, None] ** 2 + columns**2 <= (min(x.shape[-2:]) / 2) ** 2, x, 0.0)
+        return torch.where(rows[:, None] ** 2 + columns**2 <= (min(x.shape[-2:]) / 2 - EDGE) ** 2, x, 0.0)
 
 
 class PoseLikelihood(Objective):
