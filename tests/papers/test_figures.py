@@ -10,9 +10,11 @@ from torch import nn
 from erlangen.align import mean_shift
 from erlangen.data import glyphs
 from erlangen.distributions import Conditional, GlobalUniform
-from erlangen.distributions.gaussian import Atom
+from erlangen.distributions.bounded import BoundedDensity
+from erlangen.distributions.gaussian import Atom, GaussianDensity
 from erlangen.models import Averaged
-from erlangen.papers.ltt import figure4, figure7c
+from erlangen.objectives import PoseLikelihood
+from erlangen.papers.ltt import figure4, figure7c, poses
 from erlangen.papers.ltt.classify import build, predictions, scores
 from erlangen.papers.ltt.recipes import PUBLISHED, WAYS, recipe
 from erlangen.transforms import Affine
@@ -191,6 +193,29 @@ def test_views_after_mean_shift_are_one_warp_of_the_image():
     torch.testing.assert_close(seen[0], x.rot90(-1, (-2, -1)))
     g = turn.element(torch.full((1, 1), -math.pi / 4))
     assert (turn.act(g, turn.act(g, x)) - seen[0]).abs().max() > 0.01
+
+
+@pytest.mark.parametrize(("gate", "found"), [(None, [0, 0, 0]), (20.0, [0, 1, 0]), (60.0, [0, 1, 2])])
+def test_the_classifier_sees_what_the_network_of_poses_moved(gate, found):
+    """Gains of a quarter and a half turn are 13.7 and 54.8 nats at a deviation of 0.3."""
+
+    class Reads(Knows):
+        def forward(self, x):
+            right, up = centre(x[:, 0]).unbind(-1)
+            loc = -torch.atan2(up, right)[:, None]
+            return BoundedDensity(GaussianDensity(loc, torch.full_like(loc, 0.3), (True,)), *self.bounds)
+
+    class Still(Knows):
+        def forward(self, x):
+            return Atom(torch.zeros(len(x), self.features), self.periodic)
+
+    six, turn = Affine(*SIX), Affine("angle")
+    averaged = Averaged(Sides(), six, Still(six)).eval()
+    angles = torch.tensor([0.0, math.pi / 2, math.pi])
+    x = spots(angles, angles) / 255
+    pose = PoseLikelihood(Reads(turn), turn)
+    assert figure7c.Shifted(averaged, pose, gate=gate, **poses.SHIFT).eval()(x).log_probs.argmax(-1).tolist() == found
+    assert averaged(x).log_probs.argmax(-1).tolist() == [0, 1, 2]
 
 
 def test_images_are_turned_counter_clockwise_in_bytes():

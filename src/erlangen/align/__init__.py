@@ -1,6 +1,6 @@
 """Moving inputs to where they belong."""
 
 from .congeal import Congealed, congeal
-from .mean_shift import Alignment, mean_shift
+from .mean_shift import Alignment, calibrate_gate, mean_shift
 
-__all__ = ["Alignment", "Congealed", "congeal", "mean_shift"]
+__all__ = ["Alignment", "Congealed", "calibrate_gate", "congeal", "mean_shift"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from ..distributions import Conditional, Density, mean_of, quadrature
 from ..transforms import Group, Transform
 from ..utils.shapes import check_count, check_positive
 
-__all__ = ["Alignment", "mean_shift"]
+__all__ = ["Alignment", "calibrate_gate", "mean_shift"]
 
 Rule = Literal["compose", "additive"]
 
@@ -76,7 +76,8 @@ def mean_shift(
             its input, as it follows what it was trained to, the mean stays where it is and inputs drift away.
         gate: an input is moved only where that makes the identity likelier by so many nats,
             $\log q(e \mid g x) - \log q(e \mid x)$, and else stays where it is; if None all are moved. Where inputs
-            are mostly as they should be, to move one that is costs more than to leave one that is not.
+            are mostly as they should be, to move one that is costs more than to leave one that is not:
+            `objectives.PoseLikelihood` trains such a q, and `calibrate_gate` finds the gate.
         seed: of the random shift.
 
     Shape:
@@ -112,6 +113,31 @@ def mean_shift(
         g = torch.where(goes, g, path[0])
         moved = transform.act(g, x)
     return Alignment(g, moved, torch.stack(path), resting, gain)
+
+
+def calibrate_gate(
+    x: Tensor, transform: Transform, conditional: Conditional, *, share: float = 0.005, batch: int = 256, **how: Any
+) -> float:
+    """The least gate at which `mean_shift` moves no more than a share of inputs that are where they belong.
+
+    Args:
+        x: such inputs, which q was not trained on.
+        transform: as of `mean_shift`.
+        conditional: as of `mean_shift`.
+        share: of them that may be moved.
+        batch: so many at once.
+        **how: other options of `mean_shift`, with which the gate is then used.
+
+    Shape:
+        x: `(N, C, H, W)` or `(N, C, L)`.
+    """
+    if not 0 <= share < 1:
+        raise ValueError(f"share: received {share!r}; accepted is a share, 0 <= share < 1")
+    gains = []
+    for part in x.split(check_count("batch", batch)):
+        found = mean_shift(part, transform, conditional, gate=-math.inf, **how)
+        gains.append(torch.zeros(0) if found.gain is None else found.gain.float())
+    return torch.cat(gains).quantile(1 - share, interpolation="higher").item()
 
 
 def _mean(q: Density, samples: int, seed: int) -> Tensor:

@@ -9,6 +9,7 @@ from .instaaug import EntropyBand, InstaAug
 from .invariance import REGULARISERS, InvarianceController, InvarianceRegularised
 from .learning_to_transform import LearningToTransform
 from .methods import METHODS, Method, Terms
+from .pose import PoseLikelihood
 from .pstn import PSTN
 from .series_alignment import SeriesAlignment, variance_about_mean
 from .similarity import SimilarityController, watch_similarity
@@ -32,6 +33,7 @@ __all__ = [
     "Method",
     "Objective",
     "Plain",
+    "PoseLikelihood",
     "PrototypeInference",
     "SeriesAlignment",
     "SimilarityController",

@@ -23,7 +23,7 @@ from ..transforms.base import Bounds, resolve_bounds
 from ..transforms.warp import as_signal
 from ..utils.shapes import describe
 
-__all__ = ["Equivariance", "after_undoing", "divergence"]
+__all__ = ["Equivariance", "Moves", "after_undoing", "divergence"]
 
 
 @torch.no_grad()
@@ -67,6 +67,32 @@ def divergence(
     return (weights * each).sum(0).mean(), (weights * inside).sum(0).mean()
 
 
+class Moves(nn.Module):
+    """Elements of a group, uniform within ranges of its coordinates.
+
+    Args:
+        transform: a group whose coordinates reach all that `turns` makes of its elements; an angle is periodic, as that
+            of a factored `Affine`.
+        turns: the range of each coordinate in which inputs are moved, by name: (low, high), or b for (-b, b). The whole
+            circle of angles if None.
+    """
+
+    ranges: Tensor
+
+    def __init__(self, transform: Transform, turns: Bounds | None = None) -> None:
+        super().__init__()
+        if not isinstance(transform, Group) or transform.support.is_discrete:
+            accepted = "a Group with continuous coordinates"
+            raise ValueError(f"transform: received {describe(transform)}; accepted is {accepted}")
+        self.group = transform
+        self.register_buffer("ranges", _ranges(transform, {"angle": math.pi} if turns is None else turns), False)
+
+    def forward(self, count: int, like: Tensor) -> Tensor:
+        """So many elements, `(count, *element_shape)`."""
+        low, high = self.ranges.to(like.dtype)
+        return self.group.element(low + (high - low) * torch.rand(count, len(low), dtype=low.dtype, device=low.device))
+
+
 class Equivariance(nn.Module):
     r"""A price on how far a conditional is from equivariance, $\lambda\, \mathbb{E}_h\, \mathrm{KL}$, see `divergence`.
 
@@ -77,33 +103,23 @@ class Equivariance(nn.Module):
     classifier, so $\lambda$ should not be far above the weight of the entropy.
 
     Args:
-        transform: a group whose coordinates reach all that `turns` makes of its elements; an angle is periodic, as that
-            of a factored `Affine`.
+        transform: a group, see `Moves`.
         weight: $\lambda$, in units of the loss per nat.
-        turns: the range of each coordinate in which inputs are moved, by name: (low, high), or b for (-b, b). The whole
-            circle of angles if None.
+        turns: how far inputs are moved, see `Moves`.
     """
-
-    ranges: Tensor
 
     def __init__(self, transform: Transform, weight: float = 0.1, turns: Bounds | None = None) -> None:
         super().__init__()
-        if not isinstance(transform, Group) or transform.support.is_discrete:
-            accepted = "a Group with continuous coordinates"
-            raise ValueError(f"transform: received {describe(transform)}; accepted is {accepted}")
         if not 0 <= weight < math.inf:
             raise ValueError(f"weight: received {weight!r}; accepted is a finite weight >= 0")
-        self.group, self.weight = transform, weight
-        self.register_buffer("ranges", _ranges(transform, {"angle": math.pi} if turns is None else turns), False)
+        self.moves, self.weight = Moves(transform, turns), weight
 
     def forward(
         self, conditional: Conditional, x: Tensor, points: Points | Prediction
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """What is added to the loss, and what of it is logged: the divergence, and the share that has a density."""
         x = as_signal(x, "bilinear", points.v)
-        low, high = self.ranges.to(points.v.dtype)
-        h = self.group.element(low + (high - low) * torch.rand(len(x), len(low), dtype=low.dtype, device=low.device))
-        far, inside = divergence(conditional, self.group, x, h, points=points)
+        far, inside = divergence(conditional, self.moves.group, x, self.moves(len(x), points.v), points=points)
         return self.weight * far, {"equivariance": far, "inside": inside}
 
 

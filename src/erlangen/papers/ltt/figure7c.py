@@ -31,13 +31,14 @@ from torch import Tensor
 from ...align import mean_shift
 from ...distributions import quadrature
 from ...models import Averaged, Prediction, average
+from ...objectives import PoseLikelihood
 from ...report.style import ACCENT, COLOURS, HAIRLINE, INK, MUTED, WINDOWS
 from ...transforms import Affine, Group
 from ..base import Claim, Row, Rows, experiment
 from ..draw import beside, curve, sheet
 from . import poses
 from .classify import Training, data_set, predictions, scores, trained
-from .poses import PoseLikelihood, Posing
+from .poses import Posing
 from .recipes import WAYS
 
 CHUNK = 1000  # images turned at once, to bound memory
@@ -99,7 +100,9 @@ class Shifted(Averaged):
 
     def __init__(self, averaged: Averaged, pose: PoseLikelihood | None = None, **how: Any) -> None:
         super().__init__(averaged.model, averaged.transform, averaged.conditional, normalise=averaged.normalise)
-        self.goes_by = (averaged.transform, averaged.conditional) if pose is None else (pose.turn, pose.conditional)
+        self.goes_by = (
+            (averaged.transform, averaged.conditional) if pose is None else (pose.moves.group, pose.conditional)
+        )
         self.how = how
 
     def forward(self, x: Tensor) -> Prediction:

@@ -1,40 +1,37 @@
 r"""What mean-shift can go by before a frozen classifier: a network that was taught how far an image is turned.
 
-No label is needed: images of the training set are taken to be upright. They are turned by angles h, uniform on the
-circle, and a conditional learns what turns them back, by maximum likelihood: $-\mathbb{E}_{x, h} \log q(-h \mid h x)$.
-Where it is the posterior of the angle, it turns with its input, and mean-shift comes to rest at its mean. It is seldom
-sure, and an upright image that is turned away costs what a turned one that is turned back brings. Hence the gate of
-`mean_shift`: the least at which no more than `SPARED` of upright images move, among those that were set aside.
+No label is needed: images of the training set are taken to be upright, are turned by angles uniform on the circle, and
+a conditional learns what turns them back (`PoseLikelihood`). Where it is the posterior of the angle, it turns with its
+input, and mean-shift comes to rest at its mean. It is seldom sure, and an upright image that is turned away costs what
+a turned one that is turned back brings. Hence the gate of `mean_shift`: the least at which no more than `SPARED` of
+upright images move, among those that were set aside.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ...align import mean_shift
-from ...distributions import Conditional, Mixture
+from ...align import calibrate_gate
+from ...distributions import Mixture
 from ...models import Mirror
+from ...nets import Disc
 from ...nets import build as build_net
-from ...objectives import Objective
+from ...objectives import PoseLikelihood
 from ...train import Config, Optimiser, TensorLoader, WarmupCosine, fit
 from ...transforms import Affine
 from ...utils.seeds import seeded
 from ..cache import kept
 from .classify import Training, data_set
 
-__all__ = ["SHIFT", "Disc", "PoseLikelihood", "Posing", "gate", "posed"]
+__all__ = ["SHIFT", "Posing", "gate", "posed"]
 
 SHIFT: dict[str, Any] = {"step_size": 1.0, "steps": 5}
 SPARED = 0.005
 FEATURES = 64
-EDGE = 2  # pixels
-BATCH = 500  # images moved at once
 
 
 @dataclass(frozen=True)
@@ -54,41 +51,6 @@ class Posing:
     lr: float = 2e-3
 
 
-class Disc(nn.Module):
-    """Blackens all but a disc, for what a rotation leaves at the frame tells the angle.
-
-    That are the empty corners, and pixels into which the outside was interpolated: `EDGE` pixels of the radius.
-    """
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Images, `(B, C, H, W)`."""
-        rows, columns = (torch.arange(n, device=x.device) - (n - 1) / 2 for n in x.shape[-2:])
-        return torch.where(rows[:, None] ** 2 + columns**2 <= (min(x.shape[-2:]) / 2 - EDGE) ** 2, x, 0.0)
-
-
-class PoseLikelihood(Objective):
-    r"""Minus the log-likelihood of what turns an image back, $-\mathbb{E}_{x, h} \log q(-h \mid h x)$.
-
-    Args:
-        turn: rotations.
-        conditional: q, over their angle.
-    """
-
-    def __init__(self, turn: Affine, conditional: Conditional) -> None:
-        super().__init__()
-        self.turn, self.conditional, self.mirror = turn, conditional, Mirror()
-
-    def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
-        """The conditional's."""
-        return {"conditional": list(self.conditional.parameters())}
-
-    def forward(self, batch: Sequence[Tensor]) -> dict[str, Tensor]:
-        """The loss; labels are not looked at."""
-        x = self.mirror(batch[0] / 255)
-        h = math.pi * (2 * torch.rand(len(x), 1, device=x.device) - 1)
-        return {"loss": -self.conditional(self.turn(x, h)).log_prob(-h).mean()}
-
-
 def build(config: Posing) -> PoseLikelihood:
     """A mixture of wrapped normals over the angle."""
     turn, data, inputs = Affine("angle"), data_set(config.training, "train"), config.training.recipe.inputs
@@ -97,7 +59,7 @@ def build(config: Posing) -> PoseLikelihood:
         net = build_net(config.net, classes=FEATURES, channels=channels, size=side)
         encoder = nn.Sequential(inputs(channels), Disc(), net)
         conditional = Mixture.over(turn, FEATURES, encoder=encoder, components=8, spread=0.5, scatter=1.0)
-    return PoseLikelihood(turn, conditional)
+    return PoseLikelihood(conditional, turn, before=Mirror())
 
 
 def _train(objective: PoseLikelihood, config: Posing, device: str) -> dict[str, Tensor]:
@@ -125,12 +87,9 @@ def posed(config: Posing, device: str = "cpu") -> PoseLikelihood:
     return kept(config, device, lambda: build(config), lambda o: _train(o, config, device), code=(__file__,))[0]
 
 
-@torch.no_grad()
 def gate(pose: PoseLikelihood, config: Posing, samples: int) -> float:
-    """The least gain at which no more than `SPARED` of the upright images that were set aside are moved."""
-    device, held, gains = pose.turn.bounds.device, data_set(config.training, "held").x, []
+    """The gate that spares upright images, by those that were set aside."""
+    turn = pose.moves.group
+    held, device = data_set(config.training, "held").x, turn.bounds.device
     with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-        for part in held.to(device).split(BATCH):
-            found = mean_shift(part / 255, pose.turn, pose.conditional, samples=samples, gate=-math.inf, **SHIFT)
-            gains.append(found.gain)
-    return torch.cat(gains).float().quantile(1 - SPARED).item()
+        return calibrate_gate(held.to(device) / 255, turn, pose.conditional, share=SPARED, samples=samples, **SHIFT)
