@@ -13,6 +13,7 @@ from matplotlib.figure import Figure, FigureBase
 
 from ..report.canvas import encode
 from ..report.style import COLOURS, HAIRLINE, INK, MUTED, RC
+from .base import several
 
 __all__ = [
     "NAMES",
@@ -108,7 +109,7 @@ def accuracies(
             where: Any = {"xy": (0.02, line), "xycoords": ("axes fraction", "data"), "va": "center"}
             axes.annotate(f"◂ {np.mean(far):.0f}", color=MUTED, fontsize=8, **where)
     for colour, samples in zip(COLOURS, kinds, strict=False):
-        axes.plot([], [], "o", color=colour, label=f"{samples} view{'s' if samples > 1 else ''}")
+        axes.plot([], [], "o", color=colour, label=several(samples, "view"))
     axes.plot([], [], "|", color=MUTED, markersize=12, markeredgewidth=2, label="the paper's")
     axes.set(yticks=range(len(paper)), yticklabels=list(paper), xlabel="accuracy, %")
     axes.margins(x=0.08)

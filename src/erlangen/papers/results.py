@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..utils.io import plain, write_bytes
-from .base import Claim, Experiment, Rows, experiments
+from .base import Claim, Experiment, Rows, experiments, several
 from .draw import png
 from .pages import ours, renew
 from .store import Results, path_of, read
@@ -80,7 +80,8 @@ def _origin(experiment: Experiment, stored: Results) -> str:
     scale = f"{scales[0]:.0%}" if len(set(scales)) == 1 else f"{scales[0]:.0%} to {scales[-1]:.0%}"
     file = path_of(experiment, Path("results")).as_posix()
     day = max(a["time"] for a in about)[:10]
-    line = f"{len(about)} runs, {seconds:.0f} s on {names}, {day}, commit {commits}; scale {scale}; rows: `{file}`."
+    took = f"{several(len(about), 'run')}, {seconds:.0f} s"
+    line = f"{took} on {names}, {day}, commit {commits}; scale {scale}; rows: `{file}`."
     return line + _otherwise(experiment, stored)
 
 
@@ -90,7 +91,7 @@ def _otherwise(experiment: Experiment, stored: Results) -> str:
     for run in stored.runs:
         was = _leaves(run["config"])
         had.update(f"{name} {was[name]}" for name in now.keys() & was.keys() - SET_BY_HAND if was[name] != now[name])
-    told = ", ".join(f"{what} ({count} runs)" for what, count in sorted(had.items()))
+    told = ", ".join(f"{what} ({several(count, 'run')})" for what, count in sorted(had.items()))
     return f" Settings other than now: {told}." if told else ""
 
 

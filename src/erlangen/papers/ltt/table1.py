@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from matplotlib.figure import Figure
 
-from ..base import Claim, Row, Rows, experiment
+from ..base import Claim, Row, Rows, experiment, several
 from ..draw import accuracies, sheet
 from .classify import Training, data_set, predictions, scores, trained
 from .recipes import OURS, WAYS
@@ -63,7 +63,7 @@ def views(method: str, samples: tuple[int, ...]) -> tuple[int, ...]:
 PAPER = tuple(
     Claim(
         "accuracy",
-        f"{dataset}: {way}, {n} view{'s' if n > 1 else ''}",
+        f"{dataset}: {way}, {several(n, 'view')}",
         {"method": way, "dataset": dataset, "samples": n},
         PAPER_VALUES[dataset].get(way, "–") if n < 100 else "–",
         ASKED[dataset] if way == "flow" and n == 20 else BETTER.get(dataset) if way == "ours" and n == 20 else None,

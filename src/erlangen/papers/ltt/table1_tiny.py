@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 
 from matplotlib.figure import Figure
 
-from ..base import Claim, Row, Rows, experiment
+from ..base import Claim, Row, Rows, experiment, several
 from ..draw import accuracies, sheet
 from .classify import Training, data_set, predictions, scores, trained
 from .recipes import WAYS
@@ -68,7 +68,7 @@ def views(method: str, samples: tuple[int, ...]) -> tuple[int, ...]:
 PAPER = tuple(
     Claim(
         "accuracy",
-        f"{way}, {n} view{'s' if n > 1 else ''}, 50 of 200 classes",
+        f"{way}, {several(n, 'view')}, 50 of 200 classes",
         {"method": way, "dataset": DATASET, "samples": n},
         f"{said} (200 classes)" if n == views(way, (20, 100))[0] else "–",
     )

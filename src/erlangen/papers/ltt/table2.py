@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from matplotlib.figure import Figure
 
 from ...models import Averaged
-from ..base import Claim, Row, Rows, experiment
+from ..base import Claim, Row, Rows, experiment, several
 from ..draw import accuracies, sheet
 from .classify import Training, data_set, predictions, scores, trained
 from .recipes import WAYS
@@ -60,7 +60,7 @@ SMOKE = Config(Training("cifar10-conv13", source="glyphs", epochs=1, batch=4, sa
 PAPER = tuple(
     Claim(
         "accuracy",
-        f"{way}, {n} view{'s' if n > 1 else ''}",
+        f"{way}, {several(n, 'view')}",
         {"method": way, "samples": n},
         said if n < 100 else "–",
         ASKED.get(way) if n == 20 else None,
