@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from ..models import Averaged, Prediction
 from ..transforms.warp import as_signal
+from ..utils.compiling import uncompiled
 from ..utils.shapes import check_tensor, check_true, eager_on_cpu
 from .equivariance import Equivariance
 
@@ -49,7 +50,7 @@ class Counted(Objective):
         """Counts a step on the host."""
         self._steps = self.taken() + 1
 
-    @torch.compiler.disable(recursive=True)
+    @uncompiled
     def count(self) -> None:
         """Counts a step, on the host and on the device."""
         self.counted()
@@ -161,7 +162,7 @@ class AveragedObjective(Counted):
         """Whether the next step belongs to the burn-in."""
         return self.taken() < self.burn_in
 
-    @torch.compiler.disable(recursive=True)
+    @uncompiled
     def _burns(self) -> bool:
         """Whether this step belongs to the burn-in; counts it."""
         burns = self.branch()

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from ..models import SymmetryModel
 from ..transforms import Group
 from ..transforms.base import Bounds, resolve_bounds
+from ..utils.compiling import uncompiled
 from ..utils.shapes import check_count, describe
 from .base import Counted, Objective
 
@@ -159,7 +160,7 @@ class PrototypeInference(Counted):
         """Whether the next step is blurred."""
         return self.blur is not None and self.blur.active(self.taken())
 
-    @torch.compiler.disable(recursive=True)
+    @uncompiled
     def _blurred(self, x: Tensor) -> Tensor:
         """Inputs as they are seen in this step of training, which is counted."""
         if self.blur is not None and self.branch():
@@ -279,7 +280,7 @@ class TwoStages(Objective):
         return self.prototypes.model
 
     @property
-    @torch.compiler.disable(recursive=True)
+    @uncompiled
     def second(self) -> bool:
         """Whether the first stage is over."""
         return self.prototypes.taken() >= self.burn_in

@@ -7,12 +7,14 @@ from importlib.util import find_spec
 
 import torch
 
+from .compiling import constant
+
 __all__ = ["runs_triton"]
 
 LEAST = (8, 0)  # the compute capability from which on tensor cores take bfloat16
 
 
-@torch.compiler.assume_constant_result
+@constant
 def runs_triton() -> bool:
     """Whether there is Triton, which comes with torch's builds for CUDA, and a GPU that takes what we write in it."""
     return _found()
