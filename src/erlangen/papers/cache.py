@@ -1,16 +1,21 @@
-"""Models that several experiments need are trained once, and kept in the cache by the hash of how they were trained."""
+"""Models that several experiments need are trained once, and kept in the cache by the hash of how they were trained.
+
+A training that is cut short leaves its checkpoints beside them, and the next goes on from there.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
+from filelock import FileLock, Timeout
 from torch import Tensor, nn
 
 from .. import __file__ as root
@@ -28,7 +33,7 @@ def kept(
     config: Any,
     device: str,
     build: Callable[[], nn.Module],
-    train: Callable[[Any], dict[str, Tensor]],
+    train: Callable[..., dict[str, Tensor]],
     *,
     code: Sequence[str],
 ) -> tuple[Any, dict[str, Tensor]]:
@@ -38,10 +43,15 @@ def kept(
         config: a dataclass, all that the training depends on.
         device: where it is trained, and where the module is returned.
         build: makes the module.
-        train: trains it in place, and returns tensors to be kept beside its weights.
+        train: trains it in place, and returns tensors to be kept beside its weights; with keywords, those of `Config`
+            with which it goes on from where it was cut short.
         code: the files that define both.
     """
-    (found,) = kept_many([config], device, lambda _: build(), lambda made, _: [train(made[0])], code=code)
+
+    def one(made: list[Any], _: list[Any], **going: Any) -> list[dict[str, Tensor]]:
+        return [train(made[0], **going)]
+
+    (found,) = kept_many([config], device, lambda _: build(), one, code=code)
     return found
 
 
@@ -49,7 +59,7 @@ def kept_many(
     configs: Sequence[Any],
     device: str,
     build: Callable[[Any], nn.Module],
-    train: Callable[[list[Any], list[Any]], Sequence[dict[str, Tensor]]],
+    train: Callable[..., Sequence[dict[str, Tensor]]],
     *,
     code: Sequence[str],
 ) -> list[tuple[Any, dict[str, Tensor]]]:
@@ -59,7 +69,8 @@ def kept_many(
         configs: dataclasses.
         device: where.
         build: makes a module from its config.
-        train: trains modules in place, given their configs, and returns what is kept beside each.
+        train: trains modules in place, given their configs and keywords as those of `kept`, and returns what is kept
+            beside each.
         code: the files that define both.
     """
     paths = [cache_folder() / "models" / f"{digest(config, device, code)}.safetensors" for config in configs]
@@ -67,11 +78,34 @@ def kept_many(
     missing = [i for i, one in enumerate(found) if one is None]
     if missing:
         modules = [build(configs[i]).to(device) for i in missing]
-        extras = train(modules, [configs[i] for i in missing])
-        for i, module, extra in zip(missing, modules, extras, strict=True):
-            _write(paths[i], module, extra)
-            found[i] = module.eval(), extra
+        with _going([paths[i] for i in missing]) as going:
+            extras = train(modules, [configs[i] for i in missing], **going)
+            for i, module, extra in zip(missing, modules, extras, strict=True):
+                _write(paths[i], module, extra)
+                found[i] = module.eval(), extra
     return [one for one in found if one is not None]
+
+
+@contextmanager
+def _going(paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
+    """Where to go on with a training of models that go to these files, and then its end.
+
+    Of two processes that train the same, the second starts at the beginning and leaves no checkpoints.
+    """
+    name = hashlib.sha256("".join(path.name for path in paths).encode()).hexdigest()[:24]
+    folder = paths[0].parent / f"{name}.training"
+    lock = FileLock(folder / "lock")
+    with suppress(Timeout, OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire(timeout=0)
+    if not lock.is_locked:
+        yield {}
+        return
+    try:
+        yield {"folder": folder, "resume": True}
+        shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        lock.release()
 
 
 def _read(path: Path, build: Callable[[], Any], device: str) -> tuple[Any, dict[str, Tensor]] | None:

@@ -165,11 +165,13 @@ def build(config: Training) -> Objective:
 def trained(config: Training, device: str = "cpu") -> nn.Module:
     """The trained network, from the cache, by the hash of its config."""
     code = (__file__, posed.__file__)
-    objective, _ = kept(config, device, lambda: build(config), lambda o: teach(o, config, device), code=code)
+    objective, _ = kept(
+        config, device, lambda: build(config), lambda o, **going: teach(o, config, device, **going), code=code
+    )
     return objective.posed if isinstance(objective, Posing) else getattr(objective, "averaged", objective).model
 
 
-def teach(objective: Objective, config: Training, device: str) -> dict[str, Tensor]:
+def teach(objective: Objective, config: Training, device: str, **going: Any) -> dict[str, Tensor]:
     """Trains it, and leaves the weights of the epoch with the best accuracy on the validation set."""
     data, held, group = part(config, "train"), part(config, "held"), group_of(config)
     once = torch.randint(len(group), (len(held),), generator=generator(0))
@@ -185,6 +187,7 @@ def teach(objective: Objective, config: Training, device: str) -> dict[str, Tens
         monitor="accuracy",
         greater_is_better=True,
         patience=config.epochs,
+        **going,
     )
     fit(objective, TensorLoader(data.x, data.y, batch_size=config.batch, seed=config.seed), how, validation=validation)
     return {}

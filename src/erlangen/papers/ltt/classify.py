@@ -122,15 +122,17 @@ def how(objective: AveragedObjective, config: Training, device: str) -> Config:
 def trained(config: Training, device: str = "cpu") -> Averaged:
     """The trained model, from the cache, by the hash of its config."""
     code = (__file__, recipes.__file__)
-    objective, _ = kept(config, device, lambda: build(config), lambda o: _train(o, config, device), code=code)
+    objective, _ = kept(
+        config, device, lambda: build(config), lambda o, **going: _train(o, config, device, **going), code=code
+    )
     return objective.averaged
 
 
-def _train(objective: AveragedObjective, config: Training, device: str) -> dict[str, Tensor]:
+def _train(objective: AveragedObjective, config: Training, device: str, **going: Any) -> dict[str, Tensor]:
     data = data_set(config, "train")
     loader = TensorLoader(data.x, data.y, batch_size=config.recipe.batch, seed=config.seed, drop_last=True)
     torch.compiler.reset()  # which otherwise gives up compiling when it has seen the code with many methods
-    fit(objective, loader, how(objective, config, device))
+    fit(objective, loader, replace(how(objective, config, device), **going))
     return {}
 
 

@@ -147,7 +147,7 @@ def _conditional(config: Training, transform: Transform, channels: int) -> Condi
 def trained(config: Training, device: str = "cpu") -> tuple[Averaged, dict[str, Tensor]]:
     """The trained model, and what was watched: from the cache, by the hash of its config."""
     objective, notes = kept(
-        config, device, lambda: build(config), lambda o: _train(o, config, device), code=(__file__, sets)
+        config, device, lambda: build(config), lambda o, **_: _train(o, config, device), code=(__file__, sets)
     )
     return objective.averaged, notes
 

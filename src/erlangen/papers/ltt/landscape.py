@@ -94,18 +94,21 @@ def _build(config: Toy) -> Landscape:
     return Landscape(conditional, config.samples)
 
 
-def _train(objective: Landscape, config: Toy, device: str) -> dict[str, Tensor]:
+def _train(objective: Landscape, config: Toy, device: str, **going: Any) -> dict[str, Tensor]:
     inputs = torch.eye(3, dtype=torch.get_default_dtype()).repeat(config.batch // 3, 1, 1)
     rate = 5e-3 if config.method == "flow" else 2e-2  # a box has few numbers, and far to go
     settings = Optimiser("adamw", lr=rate, clip=5.0, schedule=Cosine(0.05))
     loader = TensorLoader(inputs, batch_size=len(inputs), shuffle=False)
     place = torch.device(device).type
-    fit(objective, loader, Config(steps=config.steps, optimiser=settings, accelerator=place, log_every=500))
+    how = Config(steps=config.steps, optimiser=settings, accelerator=place, log_every=500, **going)
+    fit(objective, loader, how)
     return {}
 
 
 def sampled(config: Toy, samples: int, device: str = "cpu") -> Tensor:
     """Samples for each of the three inputs from the fitted family, `(S, 3, 2)`, on the CPU."""
-    objective, _ = kept(config, device, lambda: _build(config), lambda o: _train(o, config, device), code=(__file__,))
+    objective, _ = kept(
+        config, device, lambda: _build(config), lambda o, **going: _train(o, config, device, **going), code=(__file__,)
+    )
     inputs = torch.eye(3, dtype=torch.get_default_dtype(), device=device)
     return objective.conditional(inputs).sample((samples,), generator(0, device)).cpu()

@@ -62,7 +62,7 @@ def build(config: Posing) -> PoseLikelihood:
     return PoseLikelihood(conditional, turn, before=Mirror())
 
 
-def _train(objective: PoseLikelihood, config: Posing, device: str) -> dict[str, Tensor]:
+def _train(objective: PoseLikelihood, config: Posing, device: str, **going: Any) -> dict[str, Tensor]:
     data, cuda = data_set(config.training, "train"), torch.device(device).type == "cuda"
     loader = TensorLoader(data.x, batch_size=config.batch, seed=config.training.seed, drop_last=True)
     pays = cuda and config.epochs > 1
@@ -76,6 +76,7 @@ def _train(objective: PoseLikelihood, config: Posing, device: str) -> dict[str, 
         compile=pays,
         graph=pays,
         channels_last=True,
+        **going,
     )
     torch.compiler.reset()
     fit(objective, loader, how)
@@ -84,7 +85,9 @@ def _train(objective: PoseLikelihood, config: Posing, device: str) -> dict[str, 
 
 def posed(config: Posing, device: str = "cpu") -> PoseLikelihood:
     """The posterior of the angle that turns an image back, trained, or from the cache."""
-    return kept(config, device, lambda: build(config), lambda o: _train(o, config, device), code=(__file__,))[0]
+    return kept(
+        config, device, lambda: build(config), lambda o, **going: _train(o, config, device, **going), code=(__file__,)
+    )[0]
 
 
 def gate(pose: PoseLikelihood, config: Posing, samples: int) -> float:

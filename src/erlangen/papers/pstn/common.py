@@ -146,12 +146,12 @@ class Trained(NamedTuple):
 def trained(configs: Sequence[Training], device: str = "cpu") -> list[Trained]:
     """Models of one method, from the cache or trained together."""
 
-    def train(objectives: list[Any], missing: list[Any]) -> list[dict[str, Tensor]]:
+    def train(objectives: list[Any], missing: list[Any], **going: Any) -> list[dict[str, Tensor]]:
         loaders = []
         for config in missing:
             data = fold(config).train
             loaders.append(TensorLoader(data.x, data.y, batch_size=config.batch, seed=config.fold))
-        settings = [how(o, c, device) for o, c in zip(objectives, missing, strict=True)]
+        settings = [replace(how(o, c, device), **going) for o, c in zip(objectives, missing, strict=True)]
         histories = fit_many(objectives, loaders, settings)
         return [{"alarms": torch.tensor(len(history.alarms))} for history in histories]
 

@@ -120,9 +120,9 @@ def digits(config: Training, split: str, inputs: int) -> Any:
 def trained(configs: list[Training], device: str) -> list[Averaged]:
     """Models of one method and depth, from the cache or trained together."""
 
-    def train(objectives: list[Any], missing: list[Any]) -> list[dict[str, Tensor]]:
+    def train(objectives: list[Any], missing: list[Any], **going: Any) -> list[dict[str, Tensor]]:
         cuda, data = torch.device(device).type == "cuda", digits(missing[0], "train", missing[0].inputs)
-        common: Any = {"epochs": missing[0].epochs, "accelerator": "cuda" if cuda else "cpu", "graph": cuda}
+        common: Any = {"epochs": missing[0].epochs, "accelerator": "cuda" if cuda else "cpu", "graph": cuda, **going}
         how = [How(optimiser=Optimiser("adam", 1e-3, schedule=Cosine()), seed=c.seed, **common) for c in missing]
         load: Any = {"batch_size": missing[0].batch, "drop_last": True}
         fit_many(objectives, [TensorLoader(data.x, data.y, seed=c.seed, **load) for c in missing], how)

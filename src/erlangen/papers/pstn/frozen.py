@@ -129,8 +129,9 @@ def _classifier(config: Frozen) -> AveragedObjective:
 def classifiers(configs: Sequence[Frozen], device: str = "cpu") -> list[Averaged]:
     """Classifiers of inputs as they are, from the cache or trained together."""
 
-    def train(objectives: list[Any], missing: list[Any]) -> list[dict[str, Tensor]]:
-        _fit(objectives, missing, device, upright(missing[0].source, "train", missing[0].inputs), missing[0].first)
+    def train(objectives: list[Any], missing: list[Any], **going: Any) -> list[dict[str, Tensor]]:
+        data = upright(missing[0].source, "train", missing[0].inputs)
+        _fit(objectives, missing, device, data, missing[0].first, **going)
         return [{}] * len(objectives)
 
     alone = [replace(c, method="cnn", weight=0.0, epochs=1, samples=1) for c in configs]
@@ -140,11 +141,12 @@ def classifiers(configs: Sequence[Frozen], device: str = "cpu") -> list[Averaged
 def localisers(configs: Sequence[Frozen], device: str = "cpu") -> list[Averaged]:
     """Localisers of one method before frozen classifiers, from the cache or trained together."""
 
-    def train(objectives: list[Any], missing: list[Any]) -> list[dict[str, Tensor]]:
+    def train(objectives: list[Any], missing: list[Any], **going: Any) -> list[dict[str, Tensor]]:
         for objective, classifier in zip(objectives, classifiers(missing, device), strict=True):
             objective.averaged.model.load_state_dict(classifier.model.state_dict())
         config = missing[0]
-        _fit(objectives, missing, device, data_set(config.task, config.source, "train", config.inputs), config.epochs)
+        data = data_set(config.task, config.source, "train", config.inputs)
+        _fit(objectives, missing, device, data, config.epochs, **going)
         return [{}] * len(objectives)
 
     return [o.averaged for o, _ in kept_many(configs, device, _localiser, train, code=(__file__,))]
@@ -158,9 +160,11 @@ def _localiser(config: Frozen) -> AveragedObjective:
     return LearningToTransform(averaged, config.weight) if config.method == "flow" else PSTN(averaged, config.weight)
 
 
-def _fit(objectives: list[Any], configs: Sequence[Frozen], device: str, data: DataSet, epochs: int) -> None:
+def _fit(
+    objectives: list[Any], configs: Sequence[Frozen], device: str, data: DataSet, epochs: int, **going: Any
+) -> None:
     cuda = torch.device(device).type == "cuda"
-    common: Any = {"epochs": epochs, "accelerator": "cuda" if cuda else "cpu", "graph": cuda, "log_every": 200}
+    common: Any = {"epochs": epochs, "accelerator": "cuda" if cuda else "cpu", "graph": cuda, "log_every": 200, **going}
     how = [Config(optimiser=Optimiser("adam", c.lr, schedule=Cosine()), seed=c.seed, **common) for c in configs]
     loaders = [TensorLoader(data.x, data.y, batch_size=c.batch, seed=c.seed, drop_last=True) for c in configs]
     fit_many(objectives, loaders, how)

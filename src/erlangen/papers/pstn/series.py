@@ -138,7 +138,7 @@ def _conditional(config: Training, transform: CPAB, channels: int) -> Conditiona
 def trained(config: Training, device: str = "cpu") -> tuple[Averaged, int]:
     """The trained model, from the cache by the hash of its config, and how often training sounded an alarm."""
     objective, notes = kept(
-        config, device, lambda: build(config), lambda o: _train(o, config, device), code=(__file__,)
+        config, device, lambda: build(config), lambda o, **going: _train(o, config, device, **going), code=(__file__,)
     )
     return objective.averaged, int(notes["alarms"])
 
@@ -159,11 +159,12 @@ def how(objective: AveragedObjective, config: Training, device: str) -> Config:
     )
 
 
-def _train(objective: AveragedObjective, config: Training, device: str) -> dict[str, Tensor]:
+def _train(objective: AveragedObjective, config: Training, device: str, **going: Any) -> dict[str, Tensor]:
     data = data_set(config, "train")
     x = data.x.to(torch.get_default_dtype())
     loader = TensorLoader(x, data.y, batch_size=config.batch, seed=config.seed, drop_last=True)
-    return {"alarms": torch.tensor(len(fit(objective, loader, how(objective, config, device)).alarms))}
+    settings = replace(how(objective, config, device), **going)
+    return {"alarms": torch.tensor(len(fit(objective, loader, settings).alarms))}
 
 
 @torch.no_grad()

@@ -142,11 +142,13 @@ def _conditional(config: Training, move: Transform) -> Conditional:
 
 def trained(config: Training, device: str = "cpu") -> Averaged:
     """The trained model, from the cache by the hash of its config."""
-    objective, _ = kept(config, device, lambda: build(config), lambda o: _train(o, config, device), code=(__file__,))
+    objective, _ = kept(
+        config, device, lambda: build(config), lambda o, **going: _train(o, config, device, **going), code=(__file__,)
+    )
     return objective.averaged
 
 
-def _train(objective: AveragedObjective, config: Training, device: str) -> dict[str, Tensor]:
+def _train(objective: AveragedObjective, config: Training, device: str, **going: Any) -> dict[str, Tensor]:
     data, cuda, epochs = scene_set(config.source, "train"), torch.device(device).type == "cuda", config.epochs
     x = data.x
     if config.method in ("boxes", "cnn"):
@@ -160,7 +162,7 @@ def _train(objective: AveragedObjective, config: Training, device: str) -> dict[
     loader = TensorLoader(x, data.y, batch_size=config.batch, seed=config.seed, drop_last=len(x) > config.batch)
     adam = Optimiser("adam", config.lr, schedule=Cosine(), clip=5.0)
     how: Any = {"accelerator": "cuda" if cuda else "cpu", "graph": cuda, "seed": config.seed, "log_every": 100}
-    fit(objective, loader, Config(epochs=epochs, optimiser=adam, **how))
+    fit(objective, loader, Config(epochs=epochs, optimiser=adam, **how, **going))
     return {}
 
 

@@ -219,7 +219,7 @@ def _other_density(model: SymmetryModel, config: Training) -> Conditional:
 def trained(config: Training, device: str = "cpu") -> tuple[SymmetryModel, dict[str, Tensor]]:
     """The trained model and its seconds and content: from the cache, by the hash of its config."""
     objective, notes = kept(
-        config, device, lambda: build(config), lambda o: _train(o, config, device), code=(__file__,)
+        config, device, lambda: build(config), lambda o, **_: _train(o, config, device), code=(__file__,)
     )
     return objective.model, notes
 

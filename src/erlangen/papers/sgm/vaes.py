@@ -51,18 +51,18 @@ def trained_vae(config: VaeTraining, device: str) -> VAE | AugVAE | InvVAE:
         config,
         device,
         lambda: build(config, device),
-        lambda o: _train(o, config, device),
+        lambda o, **going: _train(o, config, device, **going),
         code=(__file__, common.__file__),
     )
     return objective.model
 
 
-def _train(objective: Elbo, config: VaeTraining, device: str) -> dict[str, Tensor]:
+def _train(objective: Elbo, config: VaeTraining, device: str, **going: Any) -> dict[str, Tensor]:
     schedule = WarmupCosine(max(1, config.steps * 15 // 100), 1e-4)
     optimiser = Optimiser("adamw", config.lr, weight_decay=1e-4, clip=10.0, schedule=schedule)
     kind = torch.device(device).type
     fast: Any = {"graph": True, "precision": "tf32-mixed"} if kind == "cuda" else {}
-    places: Any = {"accelerator": kind, "seed": config.seed, "log_every": 200, **fast}
+    places: Any = {"accelerator": kind, "seed": config.seed, "log_every": 200, **fast, **going}
     places["channels_last"] = True  # as their layer normalisation has it
     data = data_set(config.symmetry, "train")
     loader = TensorLoader(data.x, batch_size=min(config.batch, len(data)), seed=config.seed, drop_last=True)
