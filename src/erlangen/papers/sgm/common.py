@@ -219,12 +219,12 @@ def _other_density(model: SymmetryModel, config: Training) -> Conditional:
 def trained(config: Training, device: str = "cpu") -> tuple[SymmetryModel, dict[str, Tensor]]:
     """The trained model and its seconds and content: from the cache, by the hash of its config."""
     objective, notes = kept(
-        config, device, lambda: build(config), lambda o, **_: _train(o, config, device), code=(__file__,)
+        config, device, lambda: build(config), lambda o, **going: _train(o, config, device, **going), code=(__file__,)
     )
     return objective.model, notes
 
 
-def _train(objective: TwoStages, config: Training, device: str) -> dict[str, Tensor]:
+def _train(objective: TwoStages, config: Training, device: str, **going: Any) -> dict[str, Tensor]:
     first, second = config.steps
     groups = {
         "inference": Optimiser("adamw", config.lr[0], weight_decay=1e-4, clip=3.0, schedule=_warm(first, 1e-2)),
@@ -232,12 +232,14 @@ def _train(objective: TwoStages, config: Training, device: str) -> dict[str, Ten
     }
     kind = torch.device(device).type
     fast: Any = {"graph": config.graph, "precision": "tf32-mixed"} if kind == "cuda" else {}
-    places: Any = {"accelerator": kind, "seed": config.seed, **fast}
+    places: Any = {"accelerator": kind, "seed": config.seed, **fast, **going}
     how = Config(steps=first + second, groups=groups, log_every=100, **places)
     loader = TensorLoader(data_set(config, "train").x, batch_size=config.batch, seed=config.seed, drop_last=True)
     start = time.monotonic()
     history = fit_symmetry(objective, loader, how)
-    seconds, content = time.monotonic() - start, history.column("content")[-1]
+    # Of one that was cut short the history knows all; of one that started anew it does not.
+    seconds = max(time.monotonic() - start, history.column("seconds")[-1])
+    content = history.column("content")[-1]
     return {"seconds": torch.tensor(seconds), "content": torch.tensor(content)}
 
 
