@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Reproduce"]
 
-KEPT = "stopped; models that were finished are kept: the same command trains only those that are missing."
+KEPT = "stopped; what was trained is kept: the same command goes on from there."
 
 
 @dataclass(frozen=True)
