@@ -63,7 +63,7 @@ def test_an_interrupt_is_a_sentence(place, capsys, monkeypatch):
     monkeypatch.setattr("erlangen.papers.run._one", interrupted)
     code, out, err = run(capsys, "ltt/figure2", "--smoke")
     assert (code, out) == (130, "")
-    assert err.startswith("erlangen: stopped; models that were finished are kept")
+    assert err.startswith("erlangen: stopped; what was trained is kept")
 
 
 def test_seeds_begin_with_the_first_and_others_stay(place, capsys):
