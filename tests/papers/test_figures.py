@@ -133,7 +133,7 @@ def accuracy(degrees, names, sign=-1, **how):
     y, turn = torch.arange(4), Affine(*names)
     x = figure7c.turned(spots(torch.zeros(4), y * math.pi / 2), degrees)
     model = Averaged(Sides(), turn, Knows(turn, sign)).eval()
-    model = figure7c.Shifted(model, samples=4, **how).eval() if how else model
+    model = poses.Shifted(model, samples=4, **how).eval() if how else model
     return scores(predictions(model, x, 3), y)["accuracy"]
 
 
@@ -189,7 +189,7 @@ def test_views_after_mean_shift_are_one_warp_of_the_image():
 
     x = spots(torch.tensor([0.3]), torch.tensor([1.0])) / 255
     model = Averaged(Seen(), turn, Eighth(turn))
-    figure7c.Shifted(model, steps=1, step_size=1.0).eval()(x)
+    poses.Shifted(model, steps=1, step_size=1.0).eval()(x)
     torch.testing.assert_close(seen[0], x.rot90(-1, (-2, -1)))
     g = turn.element(torch.full((1, 1), -math.pi / 4))
     assert (turn.act(g, turn.act(g, x)) - seen[0]).abs().max() > 0.01
@@ -214,7 +214,7 @@ def test_the_classifier_sees_what_the_network_of_poses_moved(gate, found):
     angles = torch.tensor([0.0, math.pi / 2, math.pi])
     x = spots(angles, angles) / 255
     pose = PoseLikelihood(Reads(turn), turn)
-    assert figure7c.Shifted(averaged, pose, gate=gate, **poses.SHIFT).eval()(x).log_probs.argmax(-1).tolist() == found
+    assert poses.Shifted(averaged, pose, gate=gate, **poses.SHIFT).eval()(x).log_probs.argmax(-1).tolist() == found
     assert averaged(x).log_probs.argmax(-1).tolist() == [0, 1, 2]
 
 

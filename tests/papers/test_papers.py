@@ -265,7 +265,7 @@ def test_the_page_says_which_settings_were_others(cache, tmp_path):
         results = write(experiment, tmp_path, record(config, [row], device="cpu", seconds=1.0))
     assert results.is_file()
     text = section(experiment, read(experiment, tmp_path), "image.png")
-    assert text.rstrip().endswith("Settings other than now: training.batch 7 (1 runs).")
+    assert text.rstrip().endswith("Settings other than now: training.batch 7 (1 run).")
 
 
 @pytest.mark.parametrize(

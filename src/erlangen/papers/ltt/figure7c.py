@@ -28,17 +28,13 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from ...align import mean_shift
-from ...distributions import quadrature
-from ...models import Averaged, Prediction, average
-from ...objectives import PoseLikelihood
 from ...report.style import ACCENT, COLOURS, HAIRLINE, INK, MUTED, WINDOWS
-from ...transforms import Affine, Group
+from ...transforms import Affine
 from ..base import Claim, Row, Rows, experiment
 from ..draw import beside, curve, sheet
 from . import poses
 from .classify import Training, data_set, predictions, scores, trained
-from .poses import Posing
+from .poses import Posing, Shifted
 from .recipes import WAYS
 
 CHUNK = 1000  # images turned at once, to bound memory
@@ -87,36 +83,6 @@ PAPER = (
         for metric, angle, says, low in SAID
     ),
 )
-
-
-class Shifted(Averaged):
-    r"""A classifier averaged around where mean-shift moves an input, $\mathbb{E}_{v \sim q(\cdot \mid g x)} f(v g x)$.
-
-    Args:
-        averaged: the classifier.
-        pose: what mean-shift goes by, its own transformations and their distribution; those of the classifier if None.
-        **how: options of `mean_shift`.
-    """
-
-    def __init__(self, averaged: Averaged, pose: PoseLikelihood | None = None, **how: Any) -> None:
-        super().__init__(averaged.model, averaged.transform, averaged.conditional, normalise=averaged.normalise)
-        self.goes_by = (
-            (averaged.transform, averaged.conditional) if pose is None else (pose.moves.group, pose.conditional)
-        )
-        self.how = how
-
-    def forward(self, x: Tensor) -> Prediction:
-        """The prediction, averaged over views that are one warp of the input each."""
-        group = self.transform
-        if not isinstance(group, Group):
-            raise ValueError(f"averaged: received one over {type(group).__name__}; accepted is one over a Group")
-        g, moved, *_ = mean_shift(x, *self.goes_by, **self.how)
-        q = self.conditional(moved)
-        points = quadrature(q, self.eval_samples)
-        images = group.act(group.compose(group.element(points.v), g), x)
-        views = self.classify(images.flatten(0, 1)).unflatten(0, images.shape[:2])
-        log_probs = average(views, points.log_weights, self.space)
-        return Prediction(log_probs, views, points.v, points.log_q, points.log_weights, q)
 
 
 def build(config: Config, method: str) -> Training:

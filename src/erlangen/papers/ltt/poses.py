@@ -15,23 +15,53 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...align import calibrate_gate
-from ...distributions import Mixture
-from ...models import Mirror
+from ...align import calibrate_gate, mean_shift
+from ...distributions import Mixture, quadrature
+from ...models import Averaged, Mirror, Prediction, average
 from ...nets import Disc
 from ...nets import build as build_net
 from ...objectives import PoseLikelihood
 from ...train import Config, Optimiser, TensorLoader, WarmupCosine, fit
-from ...transforms import Affine
+from ...transforms import Affine, Group
 from ...utils.seeds import seeded
 from ..cache import kept
 from .classify import Training, data_set
 
-__all__ = ["SHIFT", "Posing", "gate", "posed"]
+__all__ = ["SHIFT", "Posing", "Shifted", "gate", "posed"]
 
 SHIFT: dict[str, Any] = {"step_size": 1.0, "steps": 5}
 SPARED = 0.005
 FEATURES = 64
+
+
+class Shifted(Averaged):
+    r"""A classifier averaged around where mean-shift moves an input, $\mathbb{E}_{v \sim q(\cdot \mid g x)} f(v g x)$.
+
+    Args:
+        averaged: the classifier.
+        pose: what mean-shift goes by, its own transformations and their distribution; those of the classifier if None.
+        **how: options of `mean_shift`.
+    """
+
+    def __init__(self, averaged: Averaged, pose: PoseLikelihood | None = None, **how: Any) -> None:
+        super().__init__(averaged.model, averaged.transform, averaged.conditional, normalise=averaged.normalise)
+        self.goes_by = (
+            (averaged.transform, averaged.conditional) if pose is None else (pose.moves.group, pose.conditional)
+        )
+        self.how = how
+
+    def forward(self, x: Tensor) -> Prediction:
+        """The prediction, averaged over views that are one warp of the input each."""
+        group = self.transform
+        if not isinstance(group, Group):
+            raise ValueError(f"averaged: received one over {type(group).__name__}; accepted is one over a Group")
+        g, moved, *_ = mean_shift(x, *self.goes_by, **self.how)
+        q = self.conditional(moved)
+        points = quadrature(q, self.eval_samples)
+        images = group.act(group.compose(group.element(points.v), g), x)
+        views = self.classify(images.flatten(0, 1)).unflatten(0, images.shape[:2])
+        log_probs = average(views, points.log_weights, self.space)
+        return Prediction(log_probs, views, points.v, points.log_q, points.log_weights, q)
 
 
 @dataclass(frozen=True)
