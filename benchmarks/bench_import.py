@@ -21,6 +21,8 @@ STATEMENTS = {
     "torch": "",
     "torch, erlangen": "import erlangen",
     "torch, erlangen.transforms": "import erlangen.transforms",
+    "torch, erlangen.objectives": "import erlangen.objectives",
+    "torch, erlangen.estimators": "import erlangen.estimators",
 }
 
 
