@@ -89,17 +89,13 @@ def test_a_gate_moves_what_it_is_sure_of():
     """With a normal of deviation s, turning an angle a back is a gain of a²/2s²: here 0.18, 1.28 and 8 nats."""
     turn, angles = Affine("angle"), torch.tensor([0.3, -0.8, 2.0])
     x = spot(angles)
-    free = mean_shift(x, turn, Knows(turn), gate=-math.inf)
-    torch.testing.assert_close(free.gain, angles**2 / (2 * 0.5**2), rtol=0.05, atol=0.02)
-    assert torch.equal(free.x, mean_shift(x, turn, Knows(turn)).x)
-    gated = mean_shift(x, turn, Knows(turn), gate=1.0)
-    kept, moved = [0], [1, 2]
-    assert torch.equal(gated.g[kept], turn.identity()[None])
-    torch.testing.assert_close(gated.x[kept], x[kept], rtol=0, atol=1e-6)
-    assert torch.equal(gated.g[moved], free.g[moved])
-    assert torch.equal(gated.x[moved], free.x[moved])
-    assert torch.equal(mean_shift(x, turn, Knows(turn), gate=math.inf).g, turn.identity().expand_as(free.g))
-    assert mean_shift(x, turn, Knows(turn)).gain is None
+    free = mean_shift(x, turn, Knows(turn))
+    for gate, count in ((-math.inf, 0), (0.1, 0), (0.25, 1), (1.2, 1), (1.4, 2), (7.5, 2), (8.5, 3), (math.inf, 3)):
+        gated = mean_shift(x, turn, Knows(turn), gate=gate)
+        assert torch.equal(gated.g[:count], turn.identity().expand(count, -1, -1))
+        torch.testing.assert_close(gated.x[:count], x[:count], rtol=0, atol=1e-6)
+        assert torch.equal(gated.g[count:], free.g[count:])
+        assert torch.equal(gated.x[count:], free.x[count:])
 
 
 class Recentres(Conditional):

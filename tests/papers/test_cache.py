@@ -86,6 +86,16 @@ def test_what_was_killed_goes_on_and_ends_the_same(folder):
     assert not list(folder.glob("*.training"))
 
 
+def test_damaged_checkpoints_start_it_anew(folder):
+    with pytest.raises(Killed):
+        kept(train(kill=7))
+    for path in folder.glob("*.training/checkpoint/*/*"):
+        path.write_bytes(b"torn")
+    seen = []
+    kept(train(seen=seen))
+    assert seen == list(range(1, STEPS + 1))
+
+
 def test_what_is_done_is_not_trained_again(folder):
     first, seen = kept(train()), []
     assert torch.equal(kept(train(seen=seen)).layer.weight, first.layer.weight)

@@ -26,14 +26,12 @@ class Alignment(NamedTuple):
         x: the inputs moved there, in one warp of the original.
         path: the elements after each step, the identity first, `(steps + 1, B, ...)`.
         converged: which inputs came to rest, `(B,)`.
-        gain: by how many nats the move makes the identity likelier, `(B,)`; None without a gate.
     """
 
     g: Tensor
     x: Tensor
     path: Tensor
     converged: Tensor
-    gain: Tensor | None = None
 
 
 @torch.no_grad()
@@ -106,15 +104,14 @@ def mean_shift(
         resting = resting | (pull.abs() <= tolerance * (high - low) / 2).all(-1)
         if bool(resting.all()):
             break
-    gain = None
     if gate is not None:
-        gain = conditional(moved).log_prob(origin) - conditional(x).log_prob(origin)
-        goes = (gain > gate).view(-1, *(1 for _ in g.shape[1:]))
+        goes = (_gain(conditional, origin, x, moved) > gate).view(-1, *(1 for _ in g.shape[1:]))
         g = torch.where(goes, g, path[0])
         moved = transform.act(g, x)
-    return Alignment(g, moved, torch.stack(path), resting, gain)
+    return Alignment(g, moved, torch.stack(path), resting)
 
 
+@torch.no_grad()
 def calibrate_gate(
     x: Tensor, transform: Transform, conditional: Conditional, *, share: float = 0.005, batch: int = 256, **how: Any
 ) -> float:
@@ -133,11 +130,18 @@ def calibrate_gate(
     """
     if not 0 <= share < 1:
         raise ValueError(f"share: received {share!r}; accepted is a share, 0 <= share < 1")
+    if not len(x):
+        raise ValueError("x: received no inputs; accepted is at least one")
     gains = []
     for part in x.split(check_count("batch", batch)):
-        found = mean_shift(part, transform, conditional, gate=-math.inf, **how)
-        gains.append(torch.zeros(0) if found.gain is None else found.gain.float())
+        moved = mean_shift(part, transform, conditional, **how).x
+        gains.append(_gain(conditional, transform.origin.expand(len(part), -1), part, moved).float())
     return torch.cat(gains).quantile(1 - share, interpolation="higher").item()
+
+
+def _gain(conditional: Conditional, origin: Tensor, x: Tensor, moved: Tensor) -> Tensor:
+    """By how many nats a move makes the identity likelier, `(B,)`."""
+    return conditional(moved).log_prob(origin) - conditional(x).log_prob(origin)
 
 
 def _mean(q: Density, samples: int, seed: int) -> Tensor:

@@ -5,7 +5,7 @@ from .averaged import Averaged, Prediction, average, logits_of
 from .group_tied import GroupTied
 from .localisation import Localisation, localisation
 from .natural import FromPrototype, Natural
-from .normalise import Mirror, Normalise
+from .normalise import Disc, Mirror, Normalise
 from .symmetry import Marginals, SymmetryModel
 from .vae import VAE, AugVAE, InvVAE
 from .voted import Voted
@@ -15,6 +15,7 @@ __all__ = [
     "Anchored",
     "AugVAE",
     "Averaged",
+    "Disc",
     "FromPrototype",
     "GroupTied",
     "InvVAE",

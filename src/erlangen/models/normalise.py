@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Mirror", "Normalise"]
+from ..utils.shapes import describe
+
+__all__ = ["Disc", "Mirror", "Normalise"]
 
 
 class Normalise(nn.Module):
@@ -40,3 +42,28 @@ class Mirror(nn.Module):
         if not self.training:
             return x
         return torch.where(torch.rand(len(x), 1, 1, 1, device=x.device) < 0.5, x.flip(-1), x)
+
+
+class Disc(nn.Module):
+    """Blackens all but a disc at the centre, for what a rotation leaves at the frame tells its angle.
+
+    That are the corners, which are empty, and pixels at the edge, into which the outside was interpolated. A network
+    that should judge an image by what is in it begins with this.
+
+    Args:
+        edge: by how many pixels the radius is less than half of the shorter side.
+
+    Shape:
+        input: `(B, C, H, W)`; result: the same.
+    """
+
+    def __init__(self, edge: int = 2) -> None:
+        super().__init__()
+        if not isinstance(edge, int) or edge < 0:
+            raise ValueError(f"edge: received {describe(edge)}; accepted is a number of pixels >= 0")
+        self.edge = edge
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The images, black beyond the circle."""
+        rows, columns = (torch.arange(n, device=x.device) - (n - 1) / 2 for n in x.shape[-2:])
+        return torch.where(rows[:, None] ** 2 + columns**2 <= (min(x.shape[-2:]) / 2 - self.edge) ** 2, x, 0.0)

@@ -3,7 +3,6 @@
 from .conv13 import Conv13
 from .embedding import EmbeddingCNN
 from .fixup import FixupResNet
-from .inputs import Disc
 from .lenet import LeNet
 from .mlp import MLP
 from .pixels import PixelDecoder, PixelEncoder
@@ -17,7 +16,6 @@ __all__ = [
     "NETS",
     "Conv13",
     "CropEncoder",
-    "Disc",
     "EmbeddingCNN",
     "FixupResNet",
     "LeNet",

@@ -1,13 +1,12 @@
-"""What an input has to be: the checks that every network shares, and the disc that some look through."""
+"""What an input has to be: the checks that every network shares."""
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..utils.shapes import check_tensor, describe
 
-__all__ = ["Disc", "check_dropout", "check_images", "check_series", "check_square"]
+__all__ = ["check_dropout", "check_images", "check_series", "check_square"]
 
 
 def check_images(x: object, channels: int, least: int) -> Tensor:
@@ -38,28 +37,3 @@ def check_dropout(name: str, p: object) -> float:
     if not isinstance(p, int | float) or isinstance(p, bool) or not 0 <= p < 1:
         raise ValueError(f"{name}: received {describe(p)}; accepted is a probability, 0 <= {name} < 1")
     return float(p)
-
-
-class Disc(nn.Module):
-    """Blackens all but a disc at the centre, for what a rotation leaves at the frame tells its angle.
-
-    That are the corners, which are empty, and pixels at the edge, into which the outside was interpolated. A network
-    that should judge an image by what is in it begins with this.
-
-    Args:
-        edge: by how many pixels the radius is less than half of the shorter side.
-
-    Shape:
-        input: `(B, C, H, W)`; result: the same.
-    """
-
-    def __init__(self, edge: int = 2) -> None:
-        super().__init__()
-        if not isinstance(edge, int) or edge < 0:
-            raise ValueError(f"edge: received {describe(edge)}; accepted is a number of pixels >= 0")
-        self.edge = edge
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The images, black beyond the circle."""
-        rows, columns = (torch.arange(n, device=x.device) - (n - 1) / 2 for n in x.shape[-2:])
-        return torch.where(rows[:, None] ** 2 + columns**2 <= (min(x.shape[-2:]) / 2 - self.edge) ** 2, x, 0.0)

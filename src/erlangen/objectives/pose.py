@@ -27,7 +27,7 @@ class PoseLikelihood(Objective):
     with such a q and a gate moves inputs back before a classifier that has never seen them turned, and stays frozen.
 
     A network reads the angle off the corners that a rotation leaves empty, if it sees them: begin its encoder with
-    `nets.Disc`.
+    `models.Disc`.
 
     Args:
         conditional: q, over the coordinates of the group.

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from .. import __file__ as root
 from ..data import cache_folder
+from ..train import Checkpoints, Unreadable
 from ..utils.io import plain, write_bytes
 
 __all__ = ["digest", "kept", "kept_many"]
@@ -102,6 +103,10 @@ def _going(paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
         yield {}
         return
     try:
+        try:
+            Checkpoints(folder / "checkpoint").read()
+        except Unreadable:  # nobody would look for them here
+            shutil.rmtree(folder / "checkpoint")
         yield {"folder": folder, "resume": True}
         shutil.rmtree(folder, ignore_errors=True)
     finally:

@@ -26,6 +26,13 @@ LOG = logging.getLogger("erlangen.train")
 STATE = "state.pt"
 
 
+# What reading a file that is not what it was may raise: a torn pickle is read as commands, of any kind.
+DAMAGED = (
+    *(OSError, ValueError, RuntimeError, EOFError, pickle.UnpicklingError),
+    *(LookupError, TypeError, AttributeError, AssertionError, ArithmeticError),
+)
+
+
 class Unreadable(ValueError):
     """There are checkpoints, and none of them can be read."""
 
@@ -92,7 +99,7 @@ class Checkpoints:
         for path in reversed(self.paths()):
             try:
                 snapshot = load(path)
-            except (OSError, ValueError, RuntimeError, EOFError, KeyError, pickle.UnpicklingError) as error:
+            except DAMAGED as error:
                 failed.append(f"{path} ({_short(error)})")
                 continue
             if failed:

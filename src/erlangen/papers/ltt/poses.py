@@ -17,8 +17,7 @@ from torch import Tensor, nn
 
 from ...align import calibrate_gate, mean_shift
 from ...distributions import Mixture, quadrature
-from ...models import Averaged, Mirror, Prediction, average
-from ...nets import Disc
+from ...models import Averaged, Disc, Mirror, Prediction, average
 from ...nets import build as build_net
 from ...objectives import PoseLikelihood
 from ...train import Config, Optimiser, TensorLoader, WarmupCosine, fit
