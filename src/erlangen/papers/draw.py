@@ -71,11 +71,13 @@ def polar(axes: Axes, density: np.ndarray, colour: str, label: str = "") -> None
     axes.grid(color=HAIRLINE)
 
 
-def curve(axes: Axes, rows: Sequence[Any], along: str, metric: str, *, colour: str, label: str) -> None:
+def curve(
+    axes: Axes, rows: Sequence[Any], along: str, metric: str, *, colour: str, label: str, line: str = "-"
+) -> None:
     """A column against another: the mean over seeds, in a band from the least to the greatest."""
     places = sorted({row[along] for row in rows})
     seeds = [[row[metric] for row in rows if row[along] == place] for place in places]
-    axes.plot(places, [np.mean(values) for values in seeds], "o-", color=colour, markersize=3, label=label)
+    axes.plot(places, [np.mean(values) for values in seeds], f"o{line}", color=colour, markersize=3, label=label)
     axes.fill_between(places, [min(v) for v in seeds], [max(v) for v in seeds], color=colour, alpha=0.2, linewidth=0)
 
 

@@ -28,7 +28,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from ...report.style import ACCENT, COLOURS, HAIRLINE, INK, MUTED, WINDOWS
+from ...report.style import ACCENT, COLOURS, MUTED
 from ...transforms import Affine
 from ..base import Claim, Row, Rows, experiment
 from ..draw import beside, curve, sheet
@@ -48,7 +48,8 @@ SHIFTS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 POSED = {"poses, group mean-shift": False, "poses, gated mean-shift": True}  # before the flow, and whether gated
 LINES = (*TRAINED, *SHIFTS, *POSED)
-TINTS = dict(zip(LINES, (MUTED, *COLOURS, INK, WINDOWS[-1], HAIRLINE, WINDOWS[0], ACCENT), strict=True))
+TINTS = dict(zip(LINES, (MUTED, *COLOURS[:3], *[COLOURS[1]] * 3, COLOURS[2], ACCENT, ACCENT), strict=True))
+DASHES = dict(zip(SHIFTS, ("--", ":", "-.", "--"), strict=True)) | {"poses, group mean-shift": "--"}
 
 
 @dataclass(frozen=True)
@@ -123,11 +124,12 @@ def run(config: Config) -> list[Row]:
 
 
 def show(rows: Rows) -> Figure:
-    """Accuracy against the angle, a line for each method."""
+    """Accuracy against the angle, a line for each method, broken where an image is moved first."""
     figure, (panel,) = sheet(1, 1, (8.5, 4.2))
     for way, colour in TINTS.items():
         label = TRAINED.get(way, way if "," in way else f"flow, {way}")
-        curve(panel, [row for row in rows if row["method"] == way], "angle", "accuracy", colour=colour, label=label)
+        own, how = [row for row in rows if row["method"] == way], {"line": DASHES.get(way, "-")}
+        curve(panel, own, "angle", "accuracy", colour=colour, label=label, **how)
     panel.set(xlabel="test rotation, degrees", ylabel="accuracy, %", xticks=range(0, 181, 30), ylim=(0, 100))
     beside(panel)
     return figure
