@@ -8,7 +8,7 @@ import scipy.linalg
 import torch
 
 from erlangen.transforms import affine_exp, affine_log
-from erlangen.transforms.matrix import affine_inverse, compose_matrices
+from erlangen.transforms.matrix import affine_inverse, compose_matrices, linear_exp, polar_log
 
 
 def by_scipy(rows, function=scipy.linalg.expm):
@@ -118,6 +118,55 @@ def test_log_gradients():
     g = torch.cat((affine_exp(0.7 * torch.randn(8, 2, 3)), torch.eye(3)[None])).requires_grad_()
     assert torch.autograd.gradcheck(affine_log, g)
     assert torch.autograd.gradgradcheck(affine_log, g)
+
+
+def untranslated(linear):
+    return torch.cat((linear, torch.zeros_like(linear[..., :1])), -1)
+
+
+@pytest.mark.parametrize(("dtype", "bound"), [(torch.float64, 1e-13), (torch.float32, 1e-6)])
+def test_linear_exp_is_that_of_affine_maps_that_stay(dtype, bound):
+    linear = torch.cat((special()[..., :2], torch.randn(200, 2, 2))).to(dtype)
+    assert relative(linear_exp(linear).double(), affine_exp(untranslated(linear))[..., :2, :2].double()) < bound
+
+
+def test_linear_exp_gradients():
+    linear = torch.cat((special()[special().abs().amax((-1, -2)) <= 3][::3, :, :2], torch.zeros(1, 2, 2)))
+    linear = linear.requires_grad_()
+    assert torch.autograd.gradcheck(linear_exp, linear, atol=1e-6, rtol=1e-4)
+    assert torch.autograd.gradgradcheck(linear_exp, linear, atol=1e-5, rtol=1e-4)
+    assert torch.allclose(torch.vmap(linear_exp)(linear), linear_exp(linear))
+
+
+def turn_by(angle):
+    c, s = angle.cos(), angle.sin()
+    return torch.stack((c, s, -s, c), -1).unflatten(-1, (2, 2))
+
+
+def test_polar_log_equals_scipy():
+    linear = linear_exp(torch.randn(100, 2, 2))
+    angle, symmetric = polar_log(linear)
+    for own, turn, log in zip(linear.numpy(), turn_by(angle).numpy(), symmetric.numpy(), strict=True):
+        rotation, stretch = scipy.linalg.polar(own)
+        assert np.abs(rotation - turn).max() < 1e-12
+        assert np.abs(scipy.linalg.logm(stretch) - log).max() < 1e-11
+
+
+def test_polar_log_of_thin_things_in_float32():
+    """Of AᵀA, from which it could be had as well, nothing would be left: the square of 10,000 has no digits there."""
+    angle = torch.rand(200) * 6 - 3
+    log = torch.stack((torch.full((200,), 4.6), torch.zeros(200), torch.zeros(200), torch.full((200,), -4.6)), -1)
+    linear = turn_by(angle) @ linear_exp(log.unflatten(-1, (2, 2)))
+    found, symmetric = polar_log(linear.float())
+    assert (torch.sin(found.double() - angle)).abs().max() < 1e-5
+    assert (symmetric.double() - log.unflatten(-1, (2, 2))).abs().max() < 0.02
+
+
+def test_polar_log_gradients():
+    linear = torch.cat((linear_exp(torch.randn(8, 2, 2)), torch.eye(2)[None], turn_by(torch.tensor([2.0]))))
+    linear = linear.requires_grad_()
+    assert torch.autograd.gradcheck(polar_log, linear)
+    assert torch.autograd.gradgradcheck(polar_log, linear)
 
 
 @pytest.mark.parametrize(

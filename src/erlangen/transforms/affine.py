@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..utils.shapes import check_true, describe
 from .base import Bounds, Group, resolve_bounds
-from .matrix import affine_exp, affine_inverse, affine_log, compose_matrices, with_last_row
+from .matrix import affine_exp, affine_inverse, affine_log, compose_matrices, linear_exp, polar_log, with_last_row
 from .spatial import Spatial, pixel_centres
 from .special import growth
 
@@ -128,10 +128,9 @@ class Affine(MatrixGroup):
             return affine_exp(algebra)
         angle = (algebra[..., 0, 1] - algebra[..., 1, 0]) / 2
         linear = (algebra[..., :2] + algebra[..., :2].mT) / 2
-        stretched = affine_exp(torch.cat((linear, torch.zeros_like(algebra[..., 2:])), -1))[..., :2, :2]
         c, s = angle.cos(), angle.sin()
         rotation = torch.stack((c, s, -s, c), -1).unflatten(-1, (2, 2))
-        return with_last_row(torch.cat((compose_matrices(rotation, stretched), algebra[..., 2:]), -1))
+        return with_last_row(torch.cat((compose_matrices(rotation, linear_exp(linear)), algebra[..., 2:]), -1))
 
     def inverse(self, g: Tensor) -> Tensor:
         """The inverse matrix."""
@@ -144,7 +143,7 @@ class Affine(MatrixGroup):
     def project(self, g: Tensor) -> Tensor:
         """The coordinates of any affine map, less those that this group does not have; of its own the logarithm."""
         g = self.elements_like(g)
-        algebra = _polar_log(g) if self.factored else affine_log(g)
+        algebra = _factors(g) if self.factored else affine_log(g)
         basis = self.basis.to(g.dtype)
         # The generators are orthogonal to one another, so coordinates are inner products.
         return (algebra.unsqueeze(-3) * basis).sum((-1, -2)) / (basis * basis).sum((-1, -2))
@@ -156,17 +155,9 @@ class Affine(MatrixGroup):
         return back[..., 0] * x[:, None] + (back[..., 1] * y[:, None, None] + back[..., 2])
 
 
-def _polar_log(g: Tensor) -> Tensor:
-    """The algebra element whose factored form is `g`: angle, symmetric part and translation.
-
-    A = R P with P = sqrt(AᵀA): for 2×2 matrices the rotation is that of A + adj(A)ᵀ, and log P = ½ log(AᵀA).
-    """
-    linear = g[..., :2, :2]
-    a, b, c, d = linear.flatten(-2).unbind(-1)
-    check_true("g", a * d - b * c > 0, f"{describe(g)} with other determinants", "matrices with a positive determinant")
-    angle = torch.atan2(b - c, a + d)
-    gram = compose_matrices(linear.mT, linear)
-    symmetric = affine_log(with_last_row(torch.cat((gram, torch.zeros_like(gram[..., :1])), -1)))[..., :2] / 2
+def _factors(g: Tensor) -> Tensor:
+    """The algebra element whose factored form is `g`: angle, symmetric part and translation."""
+    angle, symmetric = polar_log(g[..., :2, :2])
     zero = torch.zeros_like(angle)
     turn = torch.stack((zero, angle, -angle, zero), -1).unflatten(-1, (2, 2))
     return torch.cat((symmetric + turn, g[..., :2, 2:]), -1)

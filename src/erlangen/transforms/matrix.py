@@ -25,7 +25,7 @@ from torch.autograd import Function
 from ..utils.shapes import check_tensor, check_true, describe, eager_on_cpu, vector
 from .special import horner
 
-__all__ = ["affine_exp", "affine_inverse", "affine_log", "compose_matrices", "with_last_row"]
+__all__ = ["affine_exp", "affine_inverse", "affine_log", "compose_matrices", "linear_exp", "polar_log", "with_last_row"]
 
 
 def compose_matrices(g: Tensor, h: Tensor) -> Tensor:
@@ -236,6 +236,43 @@ def _pull_near(
     return torch.stack(grads, -1).unflatten(-1, (2, 3))
 
 
+class _CosineSine(Function):
+    """C and S of the module docstring, with C' = S / 2: no root is taken at 0."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor) -> tuple[Tensor, Tensor]:
+        return _cosine_sine(x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: tuple[Tensor, Tensor]) -> None:
+        ctx.save_for_backward(*inputs, *output)
+
+    @staticmethod
+    def backward(ctx: Any, grad_c: Tensor, grad_s: Tensor) -> Tensor:
+        x, c, s = ctx.saved_tensors
+        if torch.is_grad_enabled():  # asked for higher derivatives: nothing may be taken from the forward pass
+            _, s, slope = _smooth(x)
+        else:
+            slope = _slope(x, c, s)
+        return grad_c * s / 2 + grad_s * slope
+
+
+def linear_exp(a: Tensor) -> Tensor:
+    r"""The exponential of matrices, $e^m (C(\delta) I + S(\delta) N)$: `affine_exp` where nothing is translated.
+
+    Shape:
+        a: `(..., 2, 2)`; result: `(..., 2, 2)`.
+    """
+    a, b, c, d = a.flatten(-2).unbind(-1)
+    m, n = (a + d) * 0.5, (a - d) * 0.5
+    even, odd = _CosineSine.apply(torch.addcmul(n * n, b, c))  # pyright: ignore[reportGeneralTypeIssues]
+    scale = m.exp()
+    even, odd = even * scale, odd * scale
+    return torch.stack((even + odd * n, odd * b, odd * c, even - odd * n), -1).unflatten(-1, (2, 2))
+
+
 def affine_exp(m: Tensor) -> Tensor:
     r"""The exponential of affine matrices, $\exp \begin{bmatrix} A & b \\ 0 & 0 \end{bmatrix}$.
 
@@ -296,6 +333,30 @@ def affine_log(g: Tensor) -> Tensor:
     scale = ux * vy - uy * vx
     shift = ((vy * x - uy * y) / scale, (ux * y - vx * x) / scale)
     return torch.stack((*linear[:2], shift[0], *linear[2:], shift[1]), -1).unflatten(-1, (2, 3))
+
+
+def polar_log(g: Tensor) -> tuple[Tensor, Tensor]:
+    r"""The angle of R and the logarithm of P in the polar decomposition $A = R P$, without squares of A.
+
+    Twice A is a turn by the angle, stretched by the sum $s = \sigma_1 + \sigma_2$ of its singular values, and a
+    reflection, stretched by their difference d. So
+
+    $$ \log P = \tfrac12 \log \det A\, I + \frac{\mathrm{artanh}(d / s)}{d s} \begin{bmatrix} x & y \\ y & -x
+    \end{bmatrix}, $$
+
+    with (x, y) the product of both as complex numbers.
+
+    Shape:
+        g: `(..., 2, 2)` with positive determinants; result: `(...)`, in radians, and symmetric `(..., 2, 2)`.
+    """
+    a, b, c, d = g.flatten(-2).unbind(-1)
+    check_true("g", a * d - b * c > 0, f"{describe(g)} with other determinants", "matrices with a positive determinant")
+    even, turn, along, across = a + d, b - c, a - d, b + c
+    total = even.square() + turn.square()
+    slope = _log_slope(total, total * (along.square() + across.square()))
+    x, y = slope * (even * along - turn * across), slope * (even * across + turn * along)
+    m = (a * d - b * c).log() / 2
+    return torch.atan2(turn, even), torch.stack((m + x, y, y, m - x), -1).unflatten(-1, (2, 2))
 
 
 def _log_slope(h: Tensor, square: Tensor) -> Tensor:
