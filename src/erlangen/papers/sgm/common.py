@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -38,6 +38,7 @@ __all__ = [
     "group_of",
     "iterated",
     "moved",
+    "on_cuda",
     "on_device",
     "ranges_of",
     "spread",
@@ -48,6 +49,7 @@ __all__ = [
 COLOUR = ("hue", "saturation", "value")
 PUBLISHED = 60_000 * 512 * 5  # transformed inputs of the inference network: steps, batch, samples
 HELD = 10_000  # of MNIST's training set, the last ones, for validation
+PAYS = 10_000  # steps from which a compiler pays
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class Training:
         centred: the weight of what keeps prototypes in the middle of their orbits.
         own: whether densities are learned of the prototypes of inputs as they are, and not of transformed inputs.
         consistency: the weight of the published code's extra loss.
-        graph: whether steps on CUDA are recorded as graphs, see `erlangen.train.Config`.
+        graph: whether steps on CUDA are recorded as graphs, and long trainings compiled, see `erlangen.train.Config`.
         density: a "spline" flow, a "gaussian", or a flow that is "blind" to prototypes.
     """
 
@@ -231,7 +233,7 @@ def _train(objective: TwoStages, config: Training, device: str, **going: Any) ->
         "density": Optimiser("adamw", config.lr[1], weight_decay=1e-4, clip=2.0, schedule=_warm(second, 0.03)),
     }
     kind = torch.device(device).type
-    fast: Any = {"graph": config.graph, "precision": "tf32-mixed"} if kind == "cuda" else {}
+    fast: Any = on_cuda(config.steps, graph=config.graph) if kind == "cuda" else {}
     places: Any = {"accelerator": kind, "seed": config.seed, **fast, **going}
     how = Config(steps=first + second, groups=groups, log_every=100, **places)
     loader = TensorLoader(data_set(config, "train").x, batch_size=config.batch, seed=config.seed, drop_last=True)
@@ -241,6 +243,12 @@ def _train(objective: TwoStages, config: Training, device: str, **going: Any) ->
     seconds = max(time.monotonic() - start, history.column("seconds")[-1])
     content = history.column("content")[-1]
     return {"seconds": torch.tensor(seconds), "content": torch.tensor(content)}
+
+
+def on_cuda(steps: Sequence[int], *, graph: bool = True) -> dict[str, Any]:
+    """How a training of so many steps is fast there: a step has thousands of small operations."""
+    torch.compiler.reset()  # which otherwise gives up compiling when it has seen the code with many models
+    return {"graph": graph, "compile": graph and sum(steps) >= PAYS, "precision": "tf32-mixed"}
 
 
 def _warm(steps: int, final: float) -> WarmupCosine:

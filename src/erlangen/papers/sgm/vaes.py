@@ -14,7 +14,7 @@ from ...train import Config, Optimiser, TensorLoader, WarmupCosine, fit
 from ...utils.seeds import seeded
 from ..cache import kept
 from . import common
-from .common import Training, data_set, trained
+from .common import Training, data_set, on_cuda, trained
 
 __all__ = ["VaeTraining", "trained_vae"]
 
@@ -61,7 +61,7 @@ def _train(objective: Elbo, config: VaeTraining, device: str, **going: Any) -> d
     schedule = WarmupCosine(max(1, config.steps * 15 // 100), 1e-4)
     optimiser = Optimiser("adamw", config.lr, weight_decay=1e-4, clip=10.0, schedule=schedule)
     kind = torch.device(device).type
-    fast: Any = {"graph": True, "precision": "tf32-mixed"} if kind == "cuda" else {}
+    fast: Any = on_cuda([config.steps]) if kind == "cuda" else {}
     places: Any = {"accelerator": kind, "seed": config.seed, "log_every": 200, **fast, **going}
     places["channels_last"] = True  # as their layer normalisation has it
     data = data_set(config.symmetry, "train")
