@@ -195,6 +195,8 @@ def test_resumed_as_never_stopped(tmp_path):
         assert read_jsonl(tmp_path / "b" / f"{k:02d}" / "log.jsonl") == history.rows
     with pytest.raises(ValueError, match=r"^seed: received \[5, 6\]"):
         fit_many(tinies(2), loaders, [config(k, folder=tmp_path / "b", resume=True) for k in (5, 6)])
+    with pytest.raises(ValueError, match=r"^objectives: received 1; the run in .* was started with 2"):
+        fit_many(tinies(1), loaders[:1], again[:1])
 
 
 class Valley(Objective):

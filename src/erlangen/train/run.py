@@ -170,4 +170,4 @@ class Run:
         """What must not change between a run and its continuation."""
         settings = {f"groups[{name!r}]": repr(s) for name, s in self.engine.settings.items()}
         common = {"precision": self.config.precision, "len(loader)": self.per_epoch}
-        return {"seed": self.engine.identity, **common, "objectives": len(self.members), **settings}
+        return {"objectives": len(self.members), "seed": self.engine.identity, **common, **settings}

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 import torch.nn.functional as F
+from matplotlib import colormaps
 from matplotlib.figure import Figure
 from torch import Tensor
 
@@ -33,6 +34,7 @@ from .frozen import CANVAS, Frozen, classifiers, data_set
 
 METHODS = ("stn", "pstn")
 SCALE = 0.1
+LEVELS = colormaps["viridis"].resampled(32)  # few, so that a file of few colours has the mark of the place as well
 
 
 @dataclass(frozen=True)
@@ -115,14 +117,16 @@ def local_minima(loss: Tensor) -> Tensor:
 
 
 def show(rows: Rows) -> Figure:
-    """The landscape of an image for each method, with the true place."""
-    figure, axes = sheet(1, 2, (8, 3.6))
+    """The landscape of an image for each method, in the same colours, with the true place."""
+    figure, axes = sheet(1, 2, (8.8, 3.6))
+    top = max((float(row["loss"].max()) for row in rows), default=1.0)
     for panel, method in zip(axes, METHODS, strict=True):
         row = first(rows, method=method)
         if row is not None:
-            panel.imshow(row["loss"], extent=(-0.5, 0.5, 0.5, -0.5), cmap="viridis")
+            image = panel.imshow(row["loss"], extent=(-0.5, 0.5, 0.5, -0.5), cmap=LEVELS, vmin=0, vmax=top)
             panel.plot(*row["place"], "x", color=ACCENT, markersize=10, markeredgewidth=2)
             panel.set(title=f"{NAMES[method]}: {row['minima']:.1f} minima", xlabel="middle of the crop, x", ylabel="y")
+            figure.colorbar(image, ax=panel, label="loss")
     return figure
 
 
