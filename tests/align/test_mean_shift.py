@@ -7,10 +7,10 @@ import torch
 from torch import nn
 
 from erlangen.align import mean_shift
-from erlangen.distributions import Conditional
+from erlangen.distributions import Conditional, Mixture
 from erlangen.distributions.bounded import BoundedDensity
 from erlangen.distributions.gaussian import GaussianDensity
-from erlangen.transforms import Affine, Crop
+from erlangen.transforms import Affine, Crop, Rotations
 
 SIZE = 48
 
@@ -76,6 +76,22 @@ def test_the_same_on_every_run_whatever_the_global_seed():
     assert torch.equal(*results)
 
 
+def test_what_comes_of_an_input_depends_on_no_other():
+    """A broad distribution with several modes, of whose mean 16 points say little; twin: other points."""
+    turn, x = Affine("angle"), torch.rand(6, 1, 8, 8)
+    q = Mixture.over(turn, 64, encoder=nn.Flatten(), components=3, spread=1.0, scatter=2.0)
+    together = mean_shift(x, turn, q, samples=16, steps=5).g
+    alone = torch.cat([mean_shift(one, turn, q, samples=16, steps=5).g for one in x.split(1)])
+    torch.testing.assert_close(together, alone, rtol=0, atol=1e-9)
+    assert (mean_shift(x, turn, q, samples=16, steps=5, seed=1).g - together).abs().max() > 0.01
+
+
+def test_the_type_is_that_of_the_inputs():
+    turn = Affine("angle").float()
+    for rule in ("compose", "additive"):
+        assert mean_shift(spot(torch.tensor([1.0])).double(), turn, Knows(turn), rule=rule).x.dtype == torch.float64
+
+
 def test_what_rests_stays():
     """Within the tolerance an input no longer moves, though its mean still pulls; the other goes on."""
     turn = Affine("angle")
@@ -136,3 +152,7 @@ def test_groups_and_others():
         mean_shift(torch.rand(1, 1, 8, 8), crop, Any(), rule="multiply")
     with pytest.raises(ValueError, match=r"gate: .*nan"):
         mean_shift(torch.rand(1, 1, 8, 8), crop, Any(), rule="additive", gate=math.nan)
+    with pytest.raises(ValueError, match=r"conditional: .*over 4 coordinates for a transform with 2"):
+        mean_shift(torch.rand(1, 1, 8, 8), Affine("angle", "tx", factored=True), Any())
+    with pytest.raises(ValueError, match=r"transform: received Rotations, whose coordinates are indices"):
+        mean_shift(torch.rand(1, 1, 8, 8), Rotations(4), Any())

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..distributions import Conditional
+from ..distributions import Conditional, check_over
 from ..metrics import sharpness
 from ..transforms import Group, Transform
 from ..transforms.warp import as_signal
@@ -142,9 +142,8 @@ def _checked(
     if not isinstance(transform, Group):
         got = f"{type(transform).__name__}, which is no group"
         raise ValueError(f"transform: received {got}; accepted is a Group: poses are composed and undone")
-    if conditional is not None and conditional.features != transform.features:
-        got = f"a conditional over {conditional.features} coordinates for a transform with {transform.features}"
-        raise ValueError(f"conditional: received {got}; accepted are as many")
+    if conditional is not None:
+        check_over(conditional, transform)
     x = as_signal(x, "bilinear", transform.bounds)
     check_tensor("x", x, "at least one signal", len(x) > 0)
     check_finite("x", x)

@@ -3,14 +3,16 @@ r"""Mean-shift: move an input step by step to where its own distribution of tran
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Collection
 from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
 
-from ..distributions import Conditional, Density, mean_of, quadrature
+from ..distributions import Conditional, Density, check_over, mean_of, quadrature
 from ..transforms import Group, Transform
+from ..transforms.warp import as_signal
 from ..utils.shapes import check_count, check_positive
 
 __all__ = ["Alignment", "calibrate_gate", "mean_shift"]
@@ -54,14 +56,14 @@ def mean_shift(
     $$g_k = \exp\bigl(\gamma \, \mathbb{E}_{v \sim q(\cdot \mid I_{k-1})} v\bigr) \circ g_{k-1}, \qquad
       I_k = \mathcal{A}_{g_k} I_0,$$
 
-    with the circular mean for periodic coordinates. The mean is taken over Sobol points with the same random shift at
-    every step, so that a fixed point is one to rounding and the result is the same on every run.
+    with the circular mean for periodic coordinates. The mean is taken over Sobol points, the same at every step and for
+    every input, so that a fixed point is one to rounding, and the result is the same on every run and in every batch.
 
     Differs from the paper: LTT section 3 (mean-shift) adds coordinates, $T_k = T_{k-1} + \gamma \mathbb{E}[T]$, which
     is not what moving an image twice does unless the coordinates commute; `rule="additive"` does that.
 
     Args:
-        x: inputs.
+        x: inputs; bytes become [0, 1].
         transform: a group; any transform if additive.
         conditional: the distribution, given an input.
         steps: the greatest number of steps.
@@ -76,7 +78,7 @@ def mean_shift(
             $\log q(e \mid g x) - \log q(e \mid x)$, and else stays where it is; if None all are moved. Where inputs
             are mostly as they should be, to move one that is costs more than to leave one that is not:
             `objectives.PoseLikelihood` trains such a q, and `calibrate_gate` finds the gate.
-        seed: of the random shift.
+        seed: of the points.
 
     Shape:
         x: `(B, C, H, W)` or `(B, C, L)`.
@@ -91,6 +93,7 @@ def mean_shift(
         raise ValueError(f"along: received {unknown}; accepted are the coordinates {list(transform.names)}")
     if gate is not None and math.isnan(gate):
         raise ValueError(f"gate: received {gate!r}; accepted is a difference of log-densities, or None")
+    x = _checked(x, transform, conditional)
     free = torch.tensor([name in along for name in transform.names], device=x.device)
     advance = _adder(transform, len(x)) if rule == "additive" else _composer(transform)
     (low, high), origin = transform.bounds, transform.origin.expand(len(x), -1)
@@ -117,6 +120,9 @@ def calibrate_gate(
 ) -> float:
     """The least gate at which `mean_shift` moves no more than a share of inputs that are where they belong.
 
+    Of others like them it then moves about as many, if N is large: with k of N moved, k + 1 of N + 1 in the mean. So
+    inputs should be many times more than one over the share.
+
     Args:
         x: such inputs, which q was not trained on.
         transform: as of `mean_shift`.
@@ -130,13 +136,29 @@ def calibrate_gate(
     """
     if not 0 <= share < 1:
         raise ValueError(f"share: received {share!r}; accepted is a share, 0 <= share < 1")
+    if "gate" in how:
+        raise ValueError(f"gate: received {how['gate']!r}; accepted is none: it is what is looked for")
+    x = _checked(x, transform, conditional)
     if not len(x):
         raise ValueError("x: received no inputs; accepted is at least one")
+    may = math.floor(share * len(x) + 1e-9)  # 0.07 * 100 is more than 7, 0.29 * 100 less than 29
+    if share and not may:
+        others = f"of others about {1 / (len(x) + 1):.1%} will move"
+        warnings.warn(f"x: received {len(x)}, too few for a share of {share:g}: none moves, {others}", stacklevel=3)
     gains = []
     for part in x.split(check_count("batch", batch)):
         moved = mean_shift(part, transform, conditional, **how).x
-        gains.append(_gain(conditional, transform.origin.expand(len(part), -1), part, moved).float())
-    return torch.cat(gains).quantile(1 - share, interpolation="higher").item()
+        gains.append(_gain(conditional, transform.origin.expand(len(part), -1), part, moved))
+    return torch.cat(gains).sort().values[len(x) - 1 - may].item()
+
+
+def _checked(x: Tensor, transform: Transform, conditional: Conditional) -> Tensor:
+    """Inputs in floating point, that a conditional over all coordinates of a transform can move."""
+    if transform.support.is_discrete:
+        got = f"{type(transform).__name__}, whose coordinates are indices"
+        raise ValueError(f"transform: received {got}; accepted is one with continuous coordinates, which have a mean")
+    check_over(conditional, transform)
+    return as_signal(x, "bilinear", transform.bounds)
 
 
 def _gain(conditional: Conditional, origin: Tensor, x: Tensor, moved: Tensor) -> Tensor:
@@ -146,7 +168,7 @@ def _gain(conditional: Conditional, origin: Tensor, x: Tensor, moved: Tensor) ->
 
 def _mean(q: Density, samples: int, seed: int) -> Tensor:
     generator = torch.Generator(q.like.device).manual_seed(seed)
-    return mean_of(quadrature(q, samples, points="sobol", generator=generator), q.periodic, q.ends)[0]
+    return mean_of(quadrature(q, samples, points="common", generator=generator), q.periodic, q.ends)[0]
 
 
 def _composer(transform: Transform) -> Callable[[Tensor, Tensor], Tensor]:
@@ -161,10 +183,11 @@ def _composer(transform: Transform) -> Callable[[Tensor, Tensor], Tensor]:
 
 
 def _adder(transform: Transform, batch: int) -> Callable[[Tensor, Tensor], Tensor]:
-    total = transform.origin.expand(batch, -1).clone()
+    total = transform.origin.expand(batch, -1)
 
     def add(g: Tensor, shift: Tensor) -> Tensor:
-        total.add_(shift)
+        nonlocal total
+        total = total + shift
         return transform.element(total)
 
     return add

@@ -1,6 +1,6 @@
 """Which transformations, for this input: every family of distributions that the papers and their baselines use."""
 
-from .base import Bounded, Conditional
+from .base import Bounded, Conditional, check_over
 from .categorical import Categorical, crop_table
 from .density import Density, Points, mean_of
 from .entropy import EntropyController, FixedEntropyWeight
@@ -32,6 +32,7 @@ __all__ = [
     "RealNVP",
     "SplineFlow",
     "StudentT",
+    "check_over",
     "crop_table",
     "mean_of",
     "preset",

@@ -27,7 +27,7 @@ from ..utils.shapes import check_count, check_finite, check_numbers, check_same,
 from .bounded import BoundedDensity, Once
 from .density import Density
 
-__all__ = ["Bounded", "Conditional", "Coordinates"]
+__all__ = ["Bounded", "Conditional", "Coordinates", "check_over"]
 
 # How close to a bound a distribution may start, as a fraction of half the range: an identity that lies on the bound
 # (the whole frame, for a crop) is at infinity in standard coordinates.
@@ -53,6 +53,14 @@ class Coordinates(Protocol):
     def features(self) -> int:
         """The number of coordinates."""
         ...
+
+
+def check_over(conditional: object, transform: Coordinates) -> None:
+    """Raises a `ValueError` unless a conditional has as many coordinates as a transform."""
+    many = getattr(conditional, "features", None)
+    if many != transform.features:
+        got = f"{type(conditional).__name__} over {many or 'no'} coordinates for a transform with {transform.features}"
+        raise ValueError(f"conditional: received {got}; accepted is a Conditional over as many")
 
 
 class Conditional(nn.Module):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import Distribution
 
-from ..distributions import Conditional, Points, quadrature
+from ..distributions import Conditional, Points, check_over, quadrature
 from ..transforms import Transform
 from ..transforms.warp import as_signal
 from ..utils.shapes import check_count, check_positive, check_tensor, describe
@@ -130,9 +130,7 @@ class Averaged(nn.Module):
                 natural = f"; over natural variations of {type(part).__name__} averages its method averaged"
                 more = natural if hasattr(part, "averaged") else ""
                 raise ValueError(f"{name}: received {type(part).__name__}; accepted is a {kind.__name__}{more}")
-        if conditional.features != transform.features:
-            got = f"a conditional over {conditional.features} coordinates for a transform with {transform.features}"
-            raise ValueError(f"conditional: received {got}; accepted are as many")
+        check_over(conditional, transform)
         if identity not in (False, True, "eval"):
             raise ValueError(f"identity: received {identity!r}; accepted is False, True or 'eval'")
         if unknown := set(frozen) - {"model", "conditional"}:

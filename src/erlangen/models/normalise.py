@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from ..utils.shapes import describe
+from ..utils.shapes import check_tensor, describe
 
 __all__ = ["Disc", "Mirror", "Normalise"]
 
@@ -39,6 +39,7 @@ class Mirror(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Images, `(B, C, H, W)`."""
+        x = check_tensor("x", x, "images (B, C, H, W)", isinstance(x, Tensor) and x.ndim == 4)
         if not self.training:
             return x
         return torch.where(torch.rand(len(x), 1, 1, 1, device=x.device) < 0.5, x.flip(-1), x)
@@ -59,11 +60,13 @@ class Disc(nn.Module):
 
     def __init__(self, edge: int = 2) -> None:
         super().__init__()
-        if not isinstance(edge, int) or edge < 0:
+        if not isinstance(edge, int) or isinstance(edge, bool) or edge < 0:
             raise ValueError(f"edge: received {describe(edge)}; accepted is a number of pixels >= 0")
         self.edge = edge
 
     def forward(self, x: Tensor) -> Tensor:
         """The images, black beyond the circle."""
+        ok = isinstance(x, Tensor) and x.ndim == 4 and x.is_floating_point()
+        x = check_tensor("x", x, "images (B, C, H, W) in floating point", ok)
         rows, columns = (torch.arange(n, device=x.device) - (n - 1) / 2 for n in x.shape[-2:])
-        return torch.where(rows[:, None] ** 2 + columns**2 <= (min(x.shape[-2:]) / 2 - self.edge) ** 2, x, 0.0)
+        return torch.where(rows[:, None] ** 2 + columns**2 <= max(0, min(x.shape[-2:]) / 2 - self.edge) ** 2, x, 0.0)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from ..distributions import Conditional
+from ..distributions import Conditional, check_over
 from ..transforms import Transform
 from ..transforms.base import Bounds
 from ..transforms.warp import as_signal
@@ -46,6 +46,7 @@ class PoseLikelihood(Objective):
     ) -> None:
         super().__init__()
         self.conditional, self.moves, self.before = conditional, Moves(transform, turns), before or nn.Identity()
+        check_over(conditional, transform)
         _check_undone(self.moves)
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..distributions import Conditional
+from ..distributions import Conditional, check_over
 from ..transforms import CPAB
 from ..utils.shapes import check_tensor, check_weight
 from .base import Objective
@@ -71,9 +71,7 @@ class SeriesAlignment(Objective):
         super().__init__()
         if not isinstance(transform, CPAB) or transform.dims != 1:
             raise ValueError(f"transform: received {transform!r}; accepted is a CPAB of series, such as CPAB((10,))")
-        if conditional.features != transform.features:
-            got = f"a conditional over {conditional.features} coordinates for {transform.features}"
-            raise ValueError(f"conditional: received {got}; accepted are as many")
+        check_over(conditional, transform)
         self.transform, self.conditional = transform, conditional
         self.smoothness, self.centring = check_weight("smoothness", smoothness), check_weight("centring", centring)
 

@@ -143,7 +143,8 @@ class Affine(MatrixGroup):
     def project(self, g: Tensor) -> Tensor:
         """The coordinates of any affine map, less those that this group does not have; of its own the logarithm."""
         g = self.elements_like(g)
-        algebra = _factors(g) if self.factored else affine_log(g)
+        # Where the angle is periodic both forms agree, and the factors know half a turn.
+        algebra = _factors(g) if self.factored or any(self.periodic) else affine_log(g)
         basis = self.basis.to(g.dtype)
         # The generators are orthogonal to one another, so coordinates are inner products.
         return (algebra.unsqueeze(-3) * basis).sum((-1, -2)) / (basis * basis).sum((-1, -2))
