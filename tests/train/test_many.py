@@ -197,6 +197,45 @@ def test_resumed_as_never_stopped(tmp_path):
         fit_many(tinies(2), loaders, [config(k, folder=tmp_path / "b", resume=True) for k in (5, 6)])
     with pytest.raises(ValueError, match=r"^objectives: received 1; the run in .* was started with 2"):
         fit_many(tinies(1), loaders[:1], again[:1])
+    faster = [again[0], replace(again[1], optimiser=replace(again[1].optimiser, lr=0.3))]
+    with pytest.raises(ValueError, match=r"^groups\['net'\].lr: received \[.*, 0.3\]; .* was started with"):
+        fit_many(tinies(2), loaders, faster)
+
+
+def warper_but(what):
+    """A warper, and what is not as it was."""
+    objective = warper(0)
+    if what == "weight":
+        objective.weight.fill_(5.0)
+    if what == "samples":
+        objective.averaged.samples = 7
+    if what == "cells":
+        objective.averaged.transform = CPAB((5,)).to(DOUBLE)
+    return objective
+
+
+@pytest.mark.parametrize(
+    ("what", "match"),
+    [
+        ("weight", r"^objective\.weight: received .*5\.0.*; the run in .* was started with .*0\.01"),
+        ("samples", r"^objective\.averaged\.samples: received 7; .* was started with 3"),
+        ("cells", r"^objective\.averaged\.transform\..*: received"),
+    ],
+)
+@pytest.mark.parametrize("together", [False, True])
+def test_a_run_does_not_go_on_as_another(tmp_path, what, match, together):
+    """What is trained may be as it likes, all else is as it was."""
+    torch.manual_seed(0)
+    loader = TensorLoader(torch.randn(12, 2, 12, dtype=DOUBLE), torch.arange(12) % 3, batch_size=4)
+
+    def train(objective, **kwargs):
+        how = config(folder=tmp_path / "run", **kwargs)
+        return fit_many([objective], [loader], [how]) if together else fit(objective, loader, how)
+
+    train(warper(0), steps=3)
+    with pytest.raises(ValueError, match=match):
+        train(warper_but(what), steps=6, resume=True)
+    train(warper(1), steps=6, resume=True)
 
 
 class Valley(Objective):

@@ -44,6 +44,7 @@ class PSTN(AveragedObjective):
         | P. Schwöbel et al. Probabilistic spatial transformer networks (2022).
     """
 
+    constants = ("weight",)
     weight: Tensor
 
     def __init__(

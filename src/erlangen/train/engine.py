@@ -14,6 +14,7 @@ from ..objectives import Objective
 from .config import Config, Optimiser, rate_on
 from .graph import Graphs
 from .noise import GlobalNoise, Share, seed_noise
+from .stack import described
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -55,7 +56,6 @@ class Engine:
             got = type(fabric.strategy).__name__
             raise ValueError(f"strategy: received {got}; accepted is one device, or DDP")
         self.fabric, self.objective, self.seed = fabric, objective, config.seed
-        self.identity: Any = config.seed  # with whose noise a run is the same run
         self.settings = _settings(objective, config)
         objective.to(fabric.device)
         if config.channels_last:
@@ -72,6 +72,11 @@ class Engine:
         self.optimisers: dict[str, Any] = dict(zip(self.settings, wrapped, strict=True))
         self.graphs = Graphs() if config.graph else None
         self.rates = {name: rate_on(fabric.device, 0.0) for name in self.settings}
+
+    def identity(self) -> dict[str, Any]:
+        """What must be the same when a run goes on: the noise, and all that is not trained."""
+        settings = {f"groups[{name!r}]": repr(s) for name, s in self.settings.items()}
+        return {"seed": self.seed, **settings, **described(self.objective)}
 
     def share(self, batch: Sequence[Tensor]) -> Share:
         """This process's part of a global batch."""

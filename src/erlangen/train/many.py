@@ -19,7 +19,7 @@ from .joined import Joined
 from .loader import Loader
 from .noise import MemberNoise, Share, seed_noise
 from .run import Run
-from .stack import Stack
+from .stack import Stack, constants, described
 
 __all__ = ["fit_many"]
 
@@ -88,7 +88,7 @@ class StackEngine(Engine):
     def __init__(self, stack: Stack, configs: Sequence[Config], fabric: Any) -> None:
         super().__init__(stack, configs[0], fabric)
         self.shape = (stack.count,)
-        self.seeds = self.identity = [config.seed for config in configs]
+        self.seeds = [config.seed for config in configs]
         self.own_noise = not configs[0].graph
         self.groups = stack.parameter_groups()
         self.own_rates = {name: [c.groups.get(name, c.optimiser).lr for c in configs] for name in self.settings}
@@ -98,6 +98,13 @@ class StackEngine(Engine):
             for name, rates in self.own_rates.items()
             if len(set(rates)) > 1
         }
+
+    def identity(self) -> dict[str, Any]:
+        """That of the first objective, with the seeds, the rates and the constants of all."""
+        model, names = self.objective.model, self.objective.names
+        rates = {f"groups[{name!r}].lr": rates for name, rates in self.own_rates.items()}
+        own = {f"objective.{name}": repr(getattr(self.objective, names[name]).tolist()) for name in constants(model)}
+        return {**super().identity(), "seed": self.seeds, **rates, **described(model), **own}
 
     def _seed(self, *place: int) -> None:
         seeds = self.seeds[:1] if self.own_noise else self.seeds

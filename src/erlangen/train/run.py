@@ -46,6 +46,9 @@ class Run:
         paths = self.logs if self.first and self.logs else [None] * len(logs)
         self.members = [Member(config, path) for path in paths]
         self.checkpoints = Checkpoints(folder / "checkpoint", config.keep) if folder else None
+        # As it was built: some settings change on the way.
+        common = {"objectives": len(logs), "precision": config.precision, "len(loader)": per_epoch}
+        self.identity = {**common, **engine.identity()}
 
     @property
     def histories(self) -> list[History]:
@@ -142,7 +145,7 @@ class Run:
                 weights[f"best-{place}"] = member.judge.weights
         state = {
             "step": self.step,
-            "run": self._identity(),
+            "run": self.identity,
             "seconds": time.monotonic() - self.began,
             "inputs": self.inputs,
             "optimisers": {name: o.state_dict() for name, o in self.engine.optimisers.items()},
@@ -153,8 +156,8 @@ class Run:
 
     def _restore(self, path: Path, snapshot: Snapshot) -> None:
         (weights, state), device = snapshot, self.engine.fabric.device
-        for name, value in self._identity().items():
-            if (was := state["run"].get(name)) != value:
+        for name, value in self.identity.items():
+            if (was := state["run"].get(name, value)) != value:
                 raise ValueError(f"{name}: received {value}; the run in {path} was started with {was}")
         self.engine.objective.load_state_dict(weights["weights"])
         for name, optimiser in self.engine.optimisers.items():
@@ -165,9 +168,3 @@ class Run:
         for place, (member, seen) in enumerate(zip(self.members, state["members"], strict=True)):
             member.load_state_dict(seen, weights.get(f"best-{place}", {}), device)
             member.good, member.history.checkpoint = self.step, path
-
-    def _identity(self) -> dict[str, Any]:
-        """What must not change between a run and its continuation."""
-        settings = {f"groups[{name!r}]": repr(s) for name, s in self.engine.settings.items()}
-        common = {"precision": self.config.precision, "len(loader)": self.per_epoch}
-        return {"objectives": len(self.members), "seed": self.engine.identity, **common, **settings}

@@ -12,7 +12,7 @@ from torch.func import functional_call, vmap
 
 from ..objectives import Objective
 
-__all__ = ["Stack"]
+__all__ = ["Stack", "constants", "described"]
 
 PLAIN = (bool, int, float, str, tuple, frozenset, type(None))  # what modules are configured with
 
@@ -125,6 +125,21 @@ def _check_alike(first: Objective, other: Objective, place: int) -> None:
             if mine.get(key) != its.get(key):
                 where = f"objectives[{place}]{'.' if name else ''}{name}.{key}"
                 raise ValueError(f"{where}: received {its.get(key)}, the first has {mine.get(key)}; {accepted}")
+
+
+def described(objective: Objective) -> dict[str, str]:
+    """What an objective is, apart from what is trained, by the dotted names of its settings."""
+    found: dict[str, Any] = {}
+    for name, module in objective.named_modules():
+        found |= {f"{name}.{key}".lstrip("."): value for key, value in _settings(module).items()}
+    found |= {name: objective.get_buffer(name).tolist() for name in constants(objective)}
+    return {f"objective.{name}": repr(value) for name, value in found.items()}
+
+
+def constants(objective: Objective) -> list[str]:
+    """The dotted names of buffers that are settings: `constants` of a module, such as `PSTN.weight`."""
+    named = objective.named_modules()
+    return [f"{name}.{key}".lstrip(".") for name, module in named for key in getattr(module, "constants", ())]
 
 
 def _settings(module: nn.Module) -> dict[str, Any]:
