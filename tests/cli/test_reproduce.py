@@ -109,6 +109,7 @@ def test_a_pair_that_cannot_be_used_is_refused(place, capsys, words, reason):
 
 
 def test_the_report_says_what_was_not_run(place, capsys):
+    (place / "results").mkdir()
     code, out, _ = run(capsys, "--report")
     assert code == 0
     assert out.split() == ["docs/results.md"]
@@ -129,6 +130,7 @@ def test_the_report_says_what_was_not_run(place, capsys):
         (["ltt/figure2", "--seeds", "0"], "--seeds: received 0; accepted is an integer > 0"),
         (["ltt/figure2", "--first", "-1"], "accepted is an integer >= 0"),
         (["ltt/figure2", "--smoke", "--jobs", "-1"], "accepted is an integer > 0"),
+        (["--report", "--results", "resluts"], "--results: received resluts, which is no folder"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(place, capsys, arguments, words):

@@ -1,6 +1,7 @@
 """A training that is cut short goes on where it was."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import torch
@@ -8,7 +9,9 @@ from torch import nn
 
 from erlangen.objectives import Objective
 from erlangen.papers import cache
-from erlangen.train import Config, Optimiser, TensorLoader, fit
+from erlangen.papers.ltt import figure7c, poses
+from erlangen.papers.pstn import figure12
+from erlangen.train import Config, Optimiser, TensorLoader, checkpoint, fit
 
 STEPS = 12
 
@@ -128,3 +131,37 @@ def test_without_room_for_checkpoints_it_is_trained_all_the_same(folder, monkeyp
     seen = []
     kept(train(seen=seen))
     assert seen[-1] == STEPS
+
+
+def test_a_disk_that_fills_up_costs_checkpoints_alone(folder, monkeypatch, caplog):
+    def refuse(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    whole = kept(train())
+    monkeypatch.setattr(checkpoint, "_write", refuse)
+    monkeypatch.setattr(cache, "write_bytes", refuse)
+    for path in folder.glob("*.safetensors"):
+        path.unlink()
+    assert torch.equal(kept(train()).layer.weight, whole.layer.weight)
+    assert "cannot be written: No space left on device" in caplog.messages[-1]
+
+
+def test_a_damaged_log_is_begun_anew(folder):
+    with pytest.raises(Killed):
+        kept(train(kill=5))
+    (training,) = folder.glob("*.training")
+    (training / "log.jsonl").write_bytes(b"\0" * 20 + b"\n")
+    seen = []
+    kept(train(seen=seen))
+    assert seen[0] == 5
+
+
+def test_models_depend_on_the_code_of_their_data(monkeypatch):
+    """The network of poses is trained on images as `classify` and `recipes` have them, those of figure 12 by `frozen`."""
+    told = []
+    monkeypatch.setattr(poses, "kept", lambda *_, code: told.append(code) or [None])
+    monkeypatch.setattr(figure12, "kept_many", lambda *_, code: told.append(code) or [])
+    poses.posed(figure7c.SMOKE.posing)
+    figure12.trained([], "cpu")
+    named = [{Path(file).stem for file in code} for code in told]
+    assert named == [{"poses", "classify", "recipes"}, {"figure12", "frozen"}]

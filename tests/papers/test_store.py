@@ -1,8 +1,12 @@
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 
+from erlangen.papers import store
 from erlangen.papers.base import Claim, Experiment, tidy
 from erlangen.papers.results import section
 from erlangen.papers.store import Results, read, record, write
@@ -47,6 +51,21 @@ def test_a_new_run_replaces_only_rows_with_the_same_keys(tmp_path):
     assert len(stored(tmp_path)["runs"]) == 3
     write(TOY, tmp_path, record({}, rows(0, 6.0), device="cpu", seconds=1))
     assert len(stored(tmp_path)["runs"]) == 2  # those without rows are forgotten
+
+
+@pytest.mark.parametrize("locked", [True, False])
+def test_of_several_that_store_together_none_is_lost(tmp_path, monkeypatch, locked):
+    """Each reads before any has written; twin: without the lock all but the last are lost."""
+    monkeypatch.setattr(store, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(store, "read", lambda *place: (read(*place), time.sleep(0.2))[0])
+    if not locked:
+        monkeypatch.setattr(store, "_alone", lambda path: nullcontext())
+    runs = [record({}, rows(seed, 1.0), device="cpu", seconds=1) for seed in range(3)]
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(lambda run: write(TOY, tmp_path, run), runs))
+    seeds = {row["seed"] for row in stored(tmp_path)["rows"]}
+    assert (seeds == {0, 1, 2}) == locked
+    assert not list((tmp_path / "toy").glob("*lock*"))
 
 
 def test_arrays_lie_beside_and_come_back(tmp_path):

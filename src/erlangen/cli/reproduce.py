@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Reproduce"]
 
-KEPT = "stopped; what was trained is kept: the same command goes on from there."
+KEPT = "stopped; what was trained is kept, of most models also half a training: the same command goes on from there."
 
 
 @dataclass(frozen=True)
@@ -118,6 +118,8 @@ class Reproduce:
             return []
         from ..papers.results import redraw
 
+        if not self.results.is_dir():  # else a slip of the pen would empty the pages
+            raise ValueError(f"results: received {self.results}, which is no folder; accepted is one with results")
         with progress("Drawing the results") as tell:
             return redraw(self.results, self.docs, tell)
 

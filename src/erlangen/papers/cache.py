@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from .. import __file__ as root
 from ..data import cache_folder
-from ..train import Checkpoints, Unreadable
+from ..train import Checkpoints, Unreadable, read_log
 from ..utils.io import plain, write_bytes
 
 __all__ = ["digest", "kept", "kept_many"]
@@ -103,14 +103,24 @@ def _going(paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
         yield {}
         return
     try:
-        try:
-            Checkpoints(folder / "checkpoint").read()
-        except Unreadable:  # nobody would look for them here
-            shutil.rmtree(folder / "checkpoint")
-        yield {"folder": folder, "resume": True}
+        _mend(folder)
+        yield {"folder": folder, "resume": True, "insist": False}
         shutil.rmtree(folder, ignore_errors=True)
     finally:
         lock.release()
+
+
+def _mend(folder: Path) -> None:
+    """Removes checkpoints and logs that cannot be read: nobody would look for them here."""
+    try:
+        Checkpoints(folder / "checkpoint").read()
+    except Unreadable:
+        shutil.rmtree(folder / "checkpoint")
+    for log in folder.glob("**/log.jsonl"):
+        try:
+            read_log(log)
+        except ValueError:
+            log.unlink()
 
 
 def _read(path: Path, build: Callable[[], Any], device: str) -> tuple[Any, dict[str, Tensor]] | None:

@@ -6,16 +6,20 @@ each row naming its run. Arrays of rows (images, curves) are in the `.npz` of th
 
 from __future__ import annotations
 
+import hashlib
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from filelock import FileLock
 from torch import Tensor
 
+from ..data import cache_folder
 from ..utils.io import plain, provenance, read_json, write_json, write_npz
 from .base import Experiment, Row
 
@@ -89,19 +93,40 @@ def read(experiment: Experiment, folder: Path) -> Results:
 
 
 def write(experiment: Experiment, folder: Path, new: Results) -> Path:
-    """Stores a run: rows with the same keys are replaced, others stay. Each file is replaced in one step."""
-    results = merge(read(experiment, folder), new, experiment.keys)
+    """Stores a run: rows with the same keys are replaced, others stay. Each file is replaced in one step.
+
+    Of several processes that store at the same time each waits for the others, and no row is lost.
+    """
+    path = path_of(experiment, folder)
+    with _alone(path):
+        _write(experiment, path, merge(read(experiment, folder), new, experiment.keys))
+    return path
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """While no other process on this machine writes that file. The lock is in the cache: results are for git."""
+    name = hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:24]
+    lock = FileLock(cache_folder() / "locks" / f"{name}.lock")
+    with suppress(OSError):  # without a place for locks there is none
+        Path(lock.lock_file).parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _write(experiment: Experiment, path: Path, results: Results) -> None:
     rows, arrays = [], {}
     for row in results.rows:
         own = {name: value for name, value in row.items() if isinstance(value, np.ndarray)}
         flat = {name: value for name, value in row.items() if name not in own}
         arrays |= {"/".join((*place(row, experiment.keys), name)): value for name, value in own.items()}
         rows.append({**flat, "arrays": ",".join(own)} if own else flat)
-    path = path_of(experiment, folder)
     if arrays:
         write_npz(path.with_suffix(".npz"), arrays)
     write_json(path, {"experiment": experiment.id, "runs": results.runs, "rows": rows})
-    return path
 
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:

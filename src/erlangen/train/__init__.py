@@ -4,7 +4,7 @@ from .alarm import Alarm, Collapsed, Diverged
 from .checkpoint import Checkpoints, Unreadable
 from .config import Config, Optimiser
 from .fit import fit
-from .history import History
+from .history import History, read_log
 from .loader import Loader, TensorLoader
 from .many import fit_many
 from .noise import GlobalNoise
@@ -32,4 +32,5 @@ __all__ = [
     "fit",
     "fit_many",
     "fit_symmetry",
+    "read_log",
 ]

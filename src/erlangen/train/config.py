@@ -99,6 +99,7 @@ class Config:
         checkpoint_every: how many steps lie between checkpoints; only seconds count if None.
         checkpoint_seconds: a checkpoint is written when so many seconds have passed, as seen when a row is logged.
         keep: how many checkpoints are kept.
+        insist: whether it is an error when training is over and its last checkpoint cannot be written.
         log_every: how many steps a row of the log averages.
         validate_every: how many steps lie between validations; an epoch if None.
         patience: stop after so many validations without improvement, and return to the best weights; never if None.
@@ -126,6 +127,7 @@ class Config:
     checkpoint_every: int | None = None
     checkpoint_seconds: float = 300.0
     keep: int = 2
+    insist: bool = True
     log_every: int = 50
     validate_every: int | None = None
     patience: int | None = None

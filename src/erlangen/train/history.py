@@ -10,7 +10,7 @@ from typing import Any
 
 from ..utils.io import append_jsonl, read_jsonl, write_jsonl
 
-__all__ = ["History", "Log"]
+__all__ = ["History", "Log", "read_log"]
 
 LOG = logging.getLogger("erlangen.train")
 
@@ -60,7 +60,7 @@ class Log:
         if self.path is None or not self.path.is_file():
             return []
         try:
-            rows = [row for row in _rows(self.path) if row["step"] <= step]
+            rows = [row for row in read_log(self.path) if row["step"] <= step]
         except ValueError as error:
             raise ValueError(f"{error}. Remove that line, or the file: training needs neither") from error
         write_jsonl(self.path, rows)
@@ -83,7 +83,12 @@ class Log:
             self._behind = False
 
 
-def _rows(path: Path) -> list[Row]:
+def read_log(path: Path) -> list[Row]:
+    """The rows of a log.
+
+    Raises:
+        ValueError: it has a line that is no such row.
+    """
     rows = read_jsonl(path)
     for number, row in enumerate(rows, start=1):
         if "kind" not in row or not all(isinstance(row.get(name), int | float) for name in ("step", "seconds")):

@@ -131,9 +131,9 @@ class Run:
         except OSError as error:
             message = trouble(f"the checkpoint of step {self.step} in {checkpoints.folder}", error)
             message = f"{message} The last good one is {checkpoints.last() or 'none'}."
-            if self.over:
+            if self.over and self.config.insist:
                 raise OSError(error.errno, message) from error
-            LOG.warning("%s Training goes on, and tries again later.", message)
+            LOG.warning("%s %s", message, "" if self.over else "Training goes on, and tries again later.")
         else:
             for history in self.histories:
                 history.checkpoint = path

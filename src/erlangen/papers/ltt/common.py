@@ -147,13 +147,19 @@ def _conditional(config: Training, transform: Transform, channels: int) -> Condi
 def trained(config: Training, device: str = "cpu") -> tuple[Averaged, dict[str, Tensor]]:
     """The trained model, and what was watched: from the cache, by the hash of its config."""
     objective, notes = kept(
-        config, device, lambda: build(config), lambda o, **_: _train(o, config, device), code=(__file__, sets)
+        config,
+        device,
+        lambda: build(config),
+        lambda o, **going: _train(o, config, device, **going),
+        code=(__file__, sets),
     )
     return objective.averaged, notes
 
 
-def _train(objective: AveragedObjective, config: Training, device: str) -> dict[str, Tensor]:
+def _train(objective: AveragedObjective, config: Training, device: str, **going: Any) -> dict[str, Tensor]:
     data, notes = training_set(config), []
+    if config.frozen or config.watch:  # of two trainings, or one that is watched, half is not kept
+        going = {}
     loader = TensorLoader(data.x, data.y, batch_size=config.batch, seed=config.seed, drop_last=True)
     betas = (0.9, 0.99 if config.warm else 0.999)  # gradients that shrink with the weight are soon forgotten
     optimiser = Optimiser("adamw", lr=config.lr, betas=betas, clip=5.0, schedule=Cosine(0.1))
@@ -175,7 +181,7 @@ def _train(objective: AveragedObjective, config: Training, device: str) -> dict[
         if watched is not None and step % config.watch == 0:
             notes.append(ranges(objective.averaged, watched, 200))
 
-    fit(objective, loader, Config(steps=config.steps, log_every=500, **common), on_step=note)
+    fit(objective, loader, Config(steps=config.steps, log_every=500, **common, **going), on_step=note)
     return {"ranges": torch.stack(notes)} if notes else {}
 
 

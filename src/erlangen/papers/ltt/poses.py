@@ -24,6 +24,7 @@ from ...train import Config, Optimiser, TensorLoader, WarmupCosine, fit
 from ...transforms import Affine, Group
 from ...utils.seeds import seeded
 from ..cache import kept
+from . import classify, recipes
 from .classify import Training, data_set
 
 __all__ = ["SHIFT", "Posing", "Shifted", "gate", "posed"]
@@ -114,8 +115,9 @@ def _train(objective: PoseLikelihood, config: Posing, device: str, **going: Any)
 
 def posed(config: Posing, device: str = "cpu") -> PoseLikelihood:
     """The posterior of the angle that turns an image back, trained, or from the cache."""
+    code = (__file__, classify.__file__, recipes.__file__)
     return kept(
-        config, device, lambda: build(config), lambda o, **going: _train(o, config, device, **going), code=(__file__,)
+        config, device, lambda: build(config), lambda o, **going: _train(o, config, device, **going), code=code
     )[0]
 
 

@@ -33,6 +33,7 @@ from ...utils.seeds import seeded
 from ..base import Claim, Row, Rows, experiment
 from ..cache import kept_many
 from ..draw import sheet
+from . import frozen
 from .draw import NAMES, TINTS
 from .frozen import data_set, localise, upright
 
@@ -128,7 +129,7 @@ def trained(configs: list[Training], device: str) -> list[Averaged]:
         fit_many(objectives, [TensorLoader(data.x, data.y, seed=c.seed, **load) for c in missing], how)
         return [{}] * len(missing)
 
-    return [o.averaged for o, _ in kept_many(configs, device, build, train, code=(__file__,))]
+    return [o.averaged for o, _ in kept_many(configs, device, build, train, code=(__file__, frozen.__file__))]
 
 
 def show(rows: Rows) -> Figure:
