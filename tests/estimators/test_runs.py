@@ -12,7 +12,7 @@ from erlangen.distributions import GlobalUniform, MeanFieldUniform, RealNVP
 from erlangen.estimators import RunConfig, build_transform, fit_run, load_run, prepare, resolve_ranges
 from erlangen.estimators.reporting import half_ranges
 from erlangen.estimators.setting import build_model
-from erlangen.estimators.training import train_run
+from erlangen.estimators.training import train_run, training_config
 from erlangen.objectives import METHODS, HandMade, Plain, Terms
 from erlangen.report import run as report
 from erlangen.report.run_figures import accuracy_figure
@@ -137,6 +137,13 @@ def test_objectives_without_a_learned_distribution(data, tmp_path):
     assert "edge" in made.train()(batch)
     assert set(alone.train()(batch)) == {"loss", "accuracy"}
     assert set(made.parameter_groups()) == {"classifier"}
+
+
+@pytest.mark.parametrize(("method", "share"), [("stn", 0.1), ("pstn", 0.1), ("flow", 1.0)])
+def test_localisers_learn_more_slowly(method, share, tmp_path):
+    how = training_config(RunConfig(method=method, steps=2, lr=0.02, device="cpu"), 1, tmp_path, False)
+    assert how.groups.get("conditional", how.optimiser).lr == pytest.approx(share * 0.02)
+    assert how.optimiser.lr == 0.02
 
 
 def test_entropy_can_be_held(data):

@@ -53,6 +53,37 @@ def test_the_same_seed_finds_the_same(finder):
     assert torch.equal(again.prototypes_, finder.prototypes_)
 
 
+def patterns(n):
+    """Discs of soft random patterns, each turned by an angle of its own, `(n, 1, 16, 16)` in bytes."""
+    x = torch.nn.functional.interpolate(torch.rand(n, 1, 4, 4), 16, mode="bicubic").clamp(0, 1)
+    axis = (torch.arange(16) + 0.5) / 8 - 1
+    return (Affine("angle")(x * (axis[:, None] ** 2 + axis**2 < 0.7), 2 * math.pi * torch.rand(n, 1)) * 255).byte()
+
+
+def test_few_images_are_not_learned_by_heart():
+    """Each is known at one angle, and all occur: the log-density of others is near that of the circle, -log 2π.
+
+    Twin: without images set aside a density that has seen 60 often enough is sure of the angle of any other, and wrong.
+    """
+    torch.manual_seed(0)
+    x, others = patterns(60), patterns(60)
+    settings = {**TINY, "steps": (50, 150), "batch_size": 32, "copies": 4, "inference": (32,), "generative": (64,)}
+    found = {}
+    for held in (0.0, 0.2):
+        finder = SymmetryFinder(("angle",), device="cpu", held=held, **settings).fit(x)
+        found[held] = finder.score_samples(others).mean().item()
+    assert finder.history_.stopped == "patience"
+    assert "from 48 images, 12 were set aside to judge by" in finder.facts_["training"]
+    assert found[0.2] > -2.4
+    assert found[0.0] < found[0.2] - 1
+
+
+@pytest.mark.parametrize("held", [-0.1, 1.0, math.nan])
+def test_a_share_is_less_than_all(held):
+    with pytest.raises(ValueError, match="held: received"):
+        SymmetryFinder(("angle",), held=held, **TINY).fit(glyphs(4))
+
+
 def test_images_in_float_or_numpy_are_the_same(finder):
     x = glyphs(3, seed=1).x
     torch.testing.assert_close(finder.predict(x.float() / 255), finder.predict(x))
@@ -228,7 +259,7 @@ def test_a_folder_keeps_what_was_learned(tmp_path):
 def test_a_fit_that_fails_leaves_nothing_that_answers(monkeypatch):
     again = SymmetryFinder(("angle",), steps=(1, 1), batch_size=4, inference=(4,), generative=(4,)).fit(glyphs(4))
 
-    def stop(*_):
+    def stop(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(symmetry, "fit_symmetry", stop)
@@ -244,12 +275,12 @@ def test_a_run_that_was_stopped_goes_on(tmp_path, monkeypatch):
     class Stop(Exception):
         pass
 
-    def stopping(objective, loader, config):
+    def stopping(objective, loader, config, **kwargs):
         def on_step(step, losses):
             if step == 3:
                 raise Stop
 
-        return fit_symmetry(objective, loader, replace(config, checkpoint_every=1), on_step=on_step)
+        return fit_symmetry(objective, loader, replace(config, checkpoint_every=1), on_step=on_step, **kwargs)
 
     settings, data = {**TINY, "steps": (2, 3), "device": "cpu"}, glyphs(12).x[..., ::2, ::2]
     whole = SymmetryFinder(("tx", "ty"), **settings).fit(data)

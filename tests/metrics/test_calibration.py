@@ -149,3 +149,10 @@ def test_a_reliability_curve_by_hand():
     torch.testing.assert_close(curve.accuracy[2:], torch.tensor([1.0, 0.5]))
     gap = (curve.share * (curve.accuracy - curve.confidence).abs())[2:].sum()
     torch.testing.assert_close(ece(p.log(), torch.tensor([0, 1, 0, 1]), bins=4), gap)
+
+
+def test_half_precision_counts_as_far_as_need_be():
+    """More inputs in a bin than float16 has numbers."""
+    log_probs = torch.tensor([[0.75, 0.25]]).log().expand(70_000, 2)
+    y = torch.zeros(70_000, dtype=torch.long)
+    assert ece(log_probs.half(), y).item() == pytest.approx(0.25, abs=1e-3)

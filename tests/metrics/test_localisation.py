@@ -62,3 +62,13 @@ def test_boxes():
 def test_bad_input(call, match):
     with pytest.raises(ValueError, match=match):
         call()
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int64, torch.float16])
+def test_boxes_of_pixels(dtype):
+    """Whole numbers, and half precision, in which the area of 300 × 200 pixels is infinite."""
+    far = box_overlap(torch.tensor([0, 0, 10, 10], dtype=dtype), torch.tensor([20, 20, 30, 30], dtype=dtype))
+    wide = torch.tensor([0, 0, 240, 250], dtype=dtype)
+    assert far == 0
+    assert box_overlap(wide, wide) == 1
+    assert box_overlap(wide.to(torch.float64), wide.to(torch.float64)).dtype == torch.float64

@@ -157,7 +157,7 @@ def test_a_damaged_log_is_begun_anew(folder):
 
 
 def test_models_depend_on_the_code_of_their_data(monkeypatch):
-    """The network of poses is trained on images as `classify` and `recipes` have them, those of figure 12 by `frozen`."""
+    """The network of poses is trained on images as `classify` and `recipes` have them."""
     told = []
     monkeypatch.setattr(poses, "kept", lambda *_, code: told.append(code) or [None])
     monkeypatch.setattr(figure12, "kept_many", lambda *_, code: told.append(code) or [])

@@ -37,9 +37,11 @@ EVEN = 0.05  # how far borders may be from one colour, on average, where images 
 ROOM = 1.5  # how much wider than the random transformations the range of poses is
 BATCH = 256  # images at a time, when nothing is trained
 LEAST = 50  # samples for a range
+JUDGES = (4, 500)  # images that are set aside, at least and at most
+VALIDATIONS, PATIENCE = 40, 8  # in the second stage, and how many of them without improvement end it
 WHOLE = {"angle": math.pi, "hue": 0.5}  # half of the circle
 NETWORK: dict[str, Any] = {"layers": 4, "width": 64, "bins": 12, "pool": 2, "noise": 0.1}
-SETTINGS = ("steps", "batch_size", "samples", "copies", "inference", "generative", "lr", "seed")
+SETTINGS = ("steps", "batch_size", "samples", "copies", "inference", "generative", "lr", "held", "seed")
 CHANNELS = (1, 2, 3, 4)  # of images whose channels come where they should
 NEAR = 1e-3  # what rounding may add to a level
 
@@ -59,6 +61,8 @@ class SymmetryFinder(BaseEstimator):
         inference: the widths of the inference network.
         generative: those of the density's encoder.
         lr: learning rates, of both.
+        held: the share of the images that is set aside, to stop when the density gets worse on them: one that knows the
+            pose of each image by heart takes it for the only one. None are of fewer than a few dozen images.
         seed: of weights, order and noise.
         device: "auto", "cpu", "cuda" or "mps".
         folder: where settings, weights, log and checkpoints go; nothing is kept if None. A run in it that was finished
@@ -89,6 +93,7 @@ class SymmetryFinder(BaseEstimator):
         inference: Sequence[int] = (512, 256),
         generative: Sequence[int] = (256, 128),
         lr: tuple[float, float] = (1e-3, 2e-3),
+        held: float = 0.1,
         seed: int = 0,
         device: str = "auto",
         folder: str | os.PathLike[str] | None = None,
@@ -97,7 +102,7 @@ class SymmetryFinder(BaseEstimator):
     ) -> None:
         self.transform, self.steps, self.batch_size, self.samples = transform, steps, batch_size, samples
         self.copies, self.anchored, self.inference, self.generative = copies, anchored, inference, generative
-        self.lr, self.seed, self.device, self.progress = lr, seed, device, progress
+        self.lr, self.held, self.seed, self.device, self.progress = lr, held, seed, device, progress
         self.folder, self.resume = folder, resume
 
     def fit(self, X: DataSet | Tensor | np.ndarray, y: object = None) -> Self:
@@ -119,12 +124,11 @@ class SymmetryFinder(BaseEstimator):
         objective = self._objective()
         if self.folder is not None:
             begin(Path(self.folder), self._record(digest((self.shape_, str(x.dtype)), x)), resume=self.resume)
-        batch = min(self.batch_size, len(x))
-        black = self._on_black(x, objective.model.group.bounds)
-        loader = TensorLoader(black, batch_size=batch, seed=self.seed, drop_last=True)
-        self.history_ = fit_symmetry(objective, loader, self._config())
+        seen, aside = self._parts(self._on_black(x, objective.model.group.bounds))
+        loader = TensorLoader(seen, batch_size=min(self.batch_size, len(seen)), seed=self.seed, drop_last=True)
+        self.history_ = fit_symmetry(objective, loader, self._config(judged=aside is not None), validation=aside)
         self.model_ = objective.model.eval()
-        self.facts_ = self._facts(len(x))
+        self.facts_ = self._facts(len(x), len(seen))
         if self.folder is not None:
             finish(Path(self.folder), self.model_, self.facts_)
         self.prototypes_ = self.predict(x)
@@ -230,6 +234,8 @@ class SymmetryFinder(BaseEstimator):
                 check(name, value)
         check_count("batch_size", self.batch_size)
         check_device(self.device)
+        if not 0 <= self.held < 1:
+            raise ValueError(f"held: received {self.held!r}; accepted is a share, 0 <= held < 1")
 
     def _record(self, images: str) -> dict[str, Any]:
         """What a folder keeps of settings and data."""
@@ -243,6 +249,16 @@ class SymmetryFinder(BaseEstimator):
             "shape": list(self.shape_),
             "digest": images,
         }
+
+    def _parts(self, x: Tensor) -> tuple[Tensor, TensorLoader | None]:
+        """Images to learn from, and batches of others to judge by, if there are enough."""
+        n = min(int(self.held * len(x)), JUDGES[1])
+        if n < JUDGES[0]:
+            return x, None
+        order = torch.randperm(len(x), generator=generator(self.seed)).to(x.device)
+        times = -(-JUDGES[1] // n)  # few are judged with several transformations of each
+        aside = x[order[:n]].repeat(times, *[1] * (x.ndim - 1))
+        return x[order[n:]], TensorLoader(aside, batch_size=BATCH, shuffle=False)
 
     def _on_black(self, x: Tensor, like: Tensor) -> Tensor:
         """Images less the colour of their ground; those on black stay as they are, in their own type."""
@@ -270,7 +286,7 @@ class SymmetryFinder(BaseEstimator):
             prototypes = PrototypeInference(model, invertibility=price, blur=blur, **settings)
             return TwoStages(prototypes, TransformLikelihood(model, **settings), self.steps[0])
 
-    def _config(self) -> Config:
+    def _config(self, *, judged: bool) -> Config:
         def optimiser(lr: float, steps: int, clip: float) -> Optimiser:
             schedule = WarmupCosine(max(1, steps // 20), 0.01)
             return Optimiser("adamw", lr, weight_decay=1e-4, clip=clip, schedule=schedule)
@@ -278,6 +294,8 @@ class SymmetryFinder(BaseEstimator):
         (first, second), rates = self.steps, self.lr
         groups = {"inference": optimiser(rates[0], first, 3.0), "density": optimiser(rates[1], second, 2.0)}
         places: Any = {"accelerator": self.device, "progress": self.progress, "seed": self.seed}
+        if judged:
+            places |= {"validate_every": max(1, second // VALIDATIONS), "patience": PATIENCE, "monitor": "nll"}
         if self.folder is not None:
             places |= {"folder": Path(self.folder), "resume": self.resume, "checkpoint_seconds": 60.0, "keep": 1}
         return Config(steps=first + second, groups=groups, **places)
@@ -297,13 +315,15 @@ class SymmetryFinder(BaseEstimator):
         accepted = f"images (N, {channels}, {height}, {width}), as in fit"
         return check_tensor("X", x, accepted, tuple(x.shape[1:]) == self.shape_)
 
-    def _facts(self, images: int) -> dict[str, str]:
+    def _facts(self, images: int, seen: int) -> dict[str, str]:
         seconds = max((row["seconds"] for row in self.history_.rows), default=0.0)
         content, (first, second) = self.history_.column("content"), self.steps
-        batch = min(self.batch_size, images)
+        batch, best = min(self.batch_size, seen), self.history_.best
+        kept = second if best is None or seen == images else best["step"] - first
+        aside = f", {images - seen:,} were set aside to judge by" if seen < images else ""
         return {
             "coordinates": ", ".join(self._model().group.names),
-            "training": f"{first:,} and {second:,} steps of {batch} from {images:,} images, {seconds:.0f} s",
+            "training": f"{first:,} and {kept:,} steps of {batch} from {seen:,} images{aside}, {seconds:.0f} s",
             "content left in prototypes": f"{content[-1]:.0%}" if content else "unknown",
             "seed": str(self.seed),
         }

@@ -118,11 +118,13 @@ def training_config(config: RunConfig, per_epoch: int, folder: Path, resume: boo
     """The settings of `erlangen.train.fit`; ten validations, for they cost as much as many steps."""
     check_device(config.device)
     length = config.steps or (config.epochs or 0) * per_epoch
+    optimiser, rate = Optimiser("adamw", config.lr, clip=5.0, schedule=Cosine(0.1)), METHODS[config.method].rate
     return Config(
         validate_every=max(1, length // 10),
         epochs=config.epochs,
         steps=config.steps,
-        optimiser=Optimiser("adamw", config.lr, clip=5.0, schedule=Cosine(0.1)),
+        optimiser=optimiser,
+        groups={} if rate == 1 else {"conditional": replace(optimiser, lr=rate * config.lr)},
         seed=config.seed,
         precision=config.precision,
         compile=config.compile,

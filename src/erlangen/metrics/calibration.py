@@ -101,6 +101,7 @@ def _binned(log_probs: Tensor, y: Tensor, bins: int) -> Tensor:
     log_probs, y = _predictions(log_probs, y)
     confidence, label = log_probs.exp().max(-1)
     place = ((confidence * check_count("bins", bins)).ceil().long() - 1).clamp(0, bins - 1)
+    confidence = confidence.to(torch.promote_types(confidence.dtype, torch.float32))  # half precision cannot count far
     each = torch.stack((confidence, (label == y).to(confidence.dtype), torch.ones_like(confidence)))
     return torch.zeros(3, bins, dtype=each.dtype, device=each.device).scatter_add(1, place.expand(3, -1), each)
 

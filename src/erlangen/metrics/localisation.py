@@ -67,6 +67,8 @@ def box_overlap(box: Tensor, truth: Tensor) -> Tensor:
     check_tensor(
         "truth", truth, f"boxes that broadcast with {tuple(box.shape)}", all(1 in s or s[0] == s[1] for s in sides)
     )
+    # Differences of unsigned numbers wrap around, and areas are soon beyond half precision.
+    box, truth = (edges if edges.dtype == torch.float64 else edges.float() for edges in (box, truth))
     low, high = torch.maximum(box[..., :2], truth[..., :2]), torch.minimum(box[..., 2:], truth[..., 2:])
     shared = (high - low).clamp(min=0).prod(-1)
     areas = [(edges[..., 2:] - edges[..., :2]).prod(-1) for edges in (box, truth)]

@@ -35,6 +35,10 @@ class Objective(nn.Module):
     def counted(self) -> None:
         """Called after a step that was replayed from a graph, where `forward` did not run."""
 
+    def judged(self) -> bool:
+        """Whether a validation says how good it is by now; a first stage has a loss of its own."""
+        return True
+
 
 class Counted(Objective):
     """An objective that counts its steps of training, and decides by their number."""

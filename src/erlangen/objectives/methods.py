@@ -32,6 +32,7 @@ from .pstn import PSTN
 __all__ = ["METHODS", "Method", "Terms"]
 
 FEATURES = 32  # that describe an input to a conditional, as published
+SLOWER = 0.1  # the rate of localisers, in P-STN's published code
 
 
 class Terms(NamedTuple):
@@ -62,6 +63,7 @@ class Method:
         conditional: makes the distribution, from a transform and the channels of an image or a series.
         objective: makes what trains it.
         averaging: how predictions are averaged, where it differs from the defaults of `Averaged`.
+        rate: the learning rate of its distribution, as a share of the classifier's.
     """
 
     about: str
@@ -71,6 +73,7 @@ class Method:
     conditional: Callable[[Transform, int], Conditional]
     objective: Callable[[Averaged, Terms], AveragedObjective]
     averaging: Mapping[str, Any] = field(default_factory=dict)
+    rate: float = 1.0
 
 
 def _encoder(transform: Transform, channels: int) -> nn.Module:
@@ -166,10 +169,12 @@ METHODS: dict[str, Method] = {
     "stn": Method(
         "Spatial transformer: every input has its own transformation, one.",
         *(True, True, None, _point, _pstn),
+        rate=SLOWER,
     ),
     "pstn": Method(
         "P-STN: every input has its own transformation, with an uncertainty over which predictions are averaged.",
         *(True, True, 1e-3, _student, _pstn),
+        rate=SLOWER,
     ),
     "affine": Method(
         "Augmentation by hand: training on transformations uniform within the bounds, prediction without them.",

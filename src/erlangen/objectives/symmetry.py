@@ -297,6 +297,10 @@ class TwoStages(Objective):
         """The stage, and what it decides."""
         return self.second, self.prototypes.branch()
 
+    def judged(self) -> bool:
+        """In the second stage."""
+        return self.second
+
     def counted(self) -> None:
         """The first stage counts its steps."""
         if not self.second:

@@ -133,9 +133,11 @@ def _after(run: Run, validation: Loader | None) -> None:
     row = last or run.step % config.log_every == 0
     if row:
         _log(run)
-    if validation is not None and (last or run.step % (config.validate_every or run.per_epoch) == 0):
-        _judge(run, _validate(run, validation))
-    elif validation is None and row:
+    if validation is not None:
+        due = last or run.step % (config.validate_every or run.per_epoch) == 0
+        if due and run.engine.objective.judged():
+            _judge(run, _validate(run, validation))
+    elif row:
         _judge(run, [member.history.rows[-1] if member.goes_on else {} for member in run.members])
     if last:
         run.stop("finished")

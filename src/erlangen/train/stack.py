@@ -70,6 +70,10 @@ class Stack(Objective):
         """That of the objectives, which take the same steps."""
         return self.model.branch()
 
+    def judged(self) -> bool:
+        """As the objectives."""
+        return self.model.judged()
+
     def counted(self) -> None:
         """Counts a step on the host."""
         self.model.counted()

@@ -33,6 +33,7 @@ def fit_symmetry(
     loader: Loader,
     config: Config,
     *,
+    validation: Loader | None = None,
     restarts: int = 2,
     fabric: Fabric | None = None,
     on_step: Callable[[int, Mapping[str, Tensor]], None] | None = None,
@@ -48,6 +49,8 @@ def fit_symmetry(
         loader: the batches; labels, if there are any, are not looked at.
         config: how it is trained. Its steps are those of both stages; schedules of the groups "inference" and "density"
             run over their own stage.
+        validation: the batches on which `patience` judges the density, in the second stage; a density that has seen few
+            images long enough knows the pose of each, and takes it for the only one.
         restarts: how often it may start anew; 0 leaves it at the words of the alarm.
         fabric: see `fit`.
         on_step: see `fit`.
@@ -71,7 +74,7 @@ def fit_symmetry(
         how = _staged(config, objective.burn_in, steps, k)
         how = replace(how, alarm=replace(config.alarm, stop=restarts > 0))
         try:
-            return fit(objective, loader, how, fabric=fabric, on_step=on_step)
+            return fit(objective, loader, how, validation=validation, fabric=fabric, on_step=on_step)
         except Collapsed as collapsed:
             if k >= restarts:
                 raise
