@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
 from ..data import DataSet, DataUnavailableError, FolderSet, load, loose_images, named_sets
-from ..data.images import SUFFIXES, image_size, quiet_bombs
+from ..data.folder import class_members, pictures_below
+from ..data.images import image_size, quiet_bombs
 from ..data.load import UCR
 from ..utils.seeds import generator
 from .config import RunConfig
@@ -53,7 +55,7 @@ def load_parts(config: RunConfig) -> tuple[DataSet, DataSet | None, int | None]:
         return load(path, **options), load(path, "test", **options) if _has_test(path) else None, None
     _check_heeded(config, f"the folder {source!r}", ("size",))
     root = class_root(path)
-    size = config.size or (None if _small(_sizes(root, "*/*")) else LARGEST)
+    size = config.size or (None if _small(_sizes(chain(*class_members(root).values()))) else LARGEST)
     options: dict[str, Any] = {"size": size, "unreadable": config.unreadable}
     test = load(path, "test", **options) if root != path and _has_folders(path / "test") else None
     return load(path, **options), test, size
@@ -84,7 +86,7 @@ def load_images(source: str, *, size: int | None = None, unreadable: Any = "rais
         options: Any = {"unlabelled": True} if path.suffix.lower() == ".npz" else {}
         return load(path, **options)
     root = class_root(path)
-    kept = _reduced(_sizes(root, "**/*")) if size is None else size
+    kept = _reduced(_sizes(pictures_below(root))) if size is None else size
     return loose_images(root, size=kept, unreadable=unreadable, below=True)
 
 
@@ -154,10 +156,10 @@ def _has_test(path: Path) -> bool:
         return False  # the training part, which is read first, says what is wrong
 
 
-def _sizes(root: Path, pattern: str) -> Iterator[tuple[int, int]]:
+def _sizes(files: Iterable[Path]) -> Iterator[tuple[int, int]]:
     """Height and width of one picture after another; only headers are read."""
     with quiet_bombs():
-        for file in (file for file in root.glob(pattern) if file.suffix.lower() in SUFFIXES):
+        for file in files:
             try:
                 yield image_size(file)
             except (OSError, SyntaxError, ValueError, UnidentifiedImageError, Image.DecompressionBombError):
