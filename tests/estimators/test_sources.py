@@ -25,3 +25,46 @@ def test_pictures_that_are_not_read_do_not_change_the_size_of_others(tmp_path, n
     train, _, size = load_parts(RunConfig(data=str(tmp_path)))
     assert size is None
     assert train.x.shape == (6, 1, 16, 16)
+
+
+def drawing(folder, name, level, alpha=255):
+    """A square of one level in a frame that nothing covers."""
+    folder.mkdir(exist_ok=True)
+    pixels = np.zeros((16, 16, 4), np.uint8)
+    pixels[4:12, 4:12] = (level, level, level, alpha)
+    Image.fromarray(pixels).save(folder / name)
+
+
+def test_transparent_pictures_lie_where_they_can_be_seen(tmp_path):
+    """On white if they are dark, on black if they are bright, and all of a folder on one."""
+    for name, levels, ground in (("dark", (0, 10), 255), ("bright", (255, 240), 0), ("both", (0, 250, 240), 0)):
+        for k, level in enumerate(levels):
+            drawing(tmp_path / name, f"{k}.png", level)
+        x = load_images(str(tmp_path / name)).x
+        assert x[..., 0, 0].eq(ground).all()
+        assert x[:, 0, 8, 8].tolist() == list(levels)
+        for word, grey in (("black", 0), ("white", 255)):
+            assert load_images(str(tmp_path / name), background=word).x[..., 0, 0].eq(grey).all()
+
+
+def test_only_pictures_with_transparent_and_opaque_pixels_decide_on_the_ground(tmp_path):
+    drawing(tmp_path, "bright.png", 200)
+    drawing(tmp_path, "nothing.png", 0, alpha=0)
+    for k in range(3):
+        Image.new("RGBA", (16, 16), (0, 0, 0, 255)).save(tmp_path / f"covered{k}.png")
+        Image.new("L", (16, 16)).save(tmp_path / f"grey{k}.png")
+    (tmp_path / "broken.png").touch()
+    x = load_images(str(tmp_path), unreadable="skip").x
+    assert len(x) == 8
+    assert x[0, 0, [0, 8], [0, 8]].tolist() == [0, 200]
+
+
+def test_a_background_is_for_folders(tmp_path):
+    np.savez(tmp_path / "mine.npz", x=np.zeros((4, 9, 9), np.uint8))
+    for source in (str(tmp_path / "mine.npz"), "glyphs"):
+        with pytest.raises(
+            ValueError, match=r"background: received white for the .*; accepted for folders of pictures"
+        ):
+            load_images(source, background="white")
+    with pytest.raises(ValueError, match="background: received 'grey'; accepted are 'auto', 'black' and 'white'"):
+        load_images(str(tmp_path), background="grey")
