@@ -177,12 +177,19 @@ def test_settings_are_refused_before_anything_is_written(change, words, tmp_path
         (np.full((2, 1, 8, 8), np.nan), "X: received images from nan to nan; accepted"),
         (np.zeros((2, 8, 8, 3), np.uint8), "whose channels seem to come last"),
         (np.zeros((2, 1, 8, 8), np.uint16), "X: received a uint16 tensor"),
-        (np.zeros((2, 1, 8, 8), np.uint8), "transform: received hue for images of 1 channels"),
+        (np.eye(8, dtype=np.uint8)[None, None], "transform: received hue for images of 1 channels"),
+        (np.eye(8, 7, dtype=np.uint8)[None, None], "X: received images of 8×7 pixels; accepted are at least 8"),
+        (np.full((2, 3, 8, 8), 7, np.uint8), "X: received 2 images in which every pixel is 7; accepted are images"),
+        (np.full((2, 3, 8, 8), 0.25), "X: received 2 images in which every pixel is 0.25; accepted are images"),
     ],
 )
 def test_images_that_are_none_are_refused(x, words):
     with pytest.raises(ValueError, match=words):
         SymmetryFinder(("hue",), device="cpu", **TINY).fit(x)
+
+
+def test_what_was_learned_answers_for_empty_images(finder):
+    assert finder.predict(torch.zeros(2, 3, 32, 32)).eq(0).all()
 
 
 def test_images_must_be_those_of_fit(finder):

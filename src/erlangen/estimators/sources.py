@@ -23,6 +23,7 @@ from .config import RunConfig
 __all__ = [
     "LARGEST",
     "check_parts",
+    "check_sides",
     "class_root",
     "describe_data",
     "digest",
@@ -40,7 +41,7 @@ LARGEST = 64  # the side to which pictures are resized unless the user says othe
 HANDLING, COLUMNS = ("missing", "unequal"), ("label", "series", "time")  # of series
 GROUNDS = {"black": 0, "white": 255}
 MANY = 1000  # pictures that decide on the ground
-LEAST = 8  # what the encoder of a conditional needs
+LEAST = 8  # what the encoder of a conditional needs, and what a turn needs to be seen
 
 
 def load_parts(config: RunConfig) -> tuple[DataSet, DataSet | None, int | None]:
@@ -209,13 +210,19 @@ def _reduced(sizes: Iterable[tuple[int, int]]) -> tuple[int, int] | int | None:
     return max(1, round(one[0] * LARGEST / max(one))), max(1, round(one[1] * LARGEST / max(one)))
 
 
+def check_sides(name: str, sides: Sequence[int]) -> None:
+    """Refuses images of a few pixels, and series of a few moments, in which no transformation can be seen."""
+    if min(sides) < LEAST:
+        what, unit = ("images", "pixels") if len(sides) == 2 else ("series", "moments")
+        got = f"{what} of {'×'.join(map(str, sides))} {unit}"
+        raise ValueError(f"{name}: received {got}; accepted are at least {LEAST}")
+
+
 def check_parts(data: DataSet, test: DataSet | None) -> None:
     """Raises a `ValueError` for data from which no classifier can be trained, or parts that do not match."""
     shape = tuple(data.x.shape[1:])
-    what, unit = ("images", "pixels") if len(shape) == 3 else ("series", "moments")
-    if min(shape[1:]) < LEAST:
-        got = "×".join(map(str, shape[1:]))
-        raise ValueError(f"data: received {what} of {got} {unit}; accepted are at least {LEAST}")
+    what = "images" if len(shape) == 3 else "series"
+    check_sides("data", shape[1:])
     if sum(n > 0 for n in data.counts()) < 2:
         raise ValueError(f"data: received {what} of {data.classes} alone; accepted are at least two classes")
     if test is None:

@@ -27,7 +27,7 @@ from ..utils.shapes import check_count, check_positive, check_tensor, describe
 from .config import check_device
 from .coordinates import AFFINE, COLOUR, Wanted, resolve_ranges
 from .reporting import half_ranges
-from .sources import digest, some_rows
+from .sources import check_sides, digest, some_rows
 from .symmetry_report import Symmetries, arcs, as_bytes, image_names, least_of, recentred, words
 from .symmetry_run import begin, finish, read_finder
 
@@ -293,7 +293,7 @@ class SymmetryFinder(BaseEstimator):
     def _seen(self, X: Any) -> Tensor:
         """Images of the shape that it was fitted on."""
         self._model()
-        x, (channels, height, width) = _images(X), self.shape_
+        x, (channels, height, width) = _levels(X), self.shape_
         accepted = f"images (N, {channels}, {height}, {width}), as in fit"
         return check_tensor("X", x, accepted, tuple(x.shape[1:]) == self.shape_)
 
@@ -324,6 +324,17 @@ def _lead(every: Tensor, measured: int) -> str:
 
 
 def _images(X: DataSet | Tensor | np.ndarray) -> Tensor:
+    """Images from which something can be learned."""
+    x = _levels(X)
+    check_sides("X", x.shape[2:])
+    if x.min() == x.max():
+        got = f"{len(x)} images in which every pixel is {x.min().item():.4g}"
+        raise ValueError(f"X: received {got}; accepted are images that show something")
+    return x
+
+
+def _levels(X: DataSet | Tensor | np.ndarray) -> Tensor:
+    """Images of any kind as a tensor, uint8 or within [0, 1]."""
     accepted = "images (N, C, H, W), uint8 or floating-point within [0, 1]"
     if not isinstance(X, DataSet | Tensor | np.ndarray) or (isinstance(X, np.ndarray) and X.dtype.kind not in "uif"):
         raise ValueError(f"X: received {describe(X)}; accepted are {accepted}, or a data set of them")
