@@ -59,6 +59,16 @@ def test_images_in_float_or_numpy_are_the_same(finder):
     torch.testing.assert_close(finder.predict(x.numpy()), finder.predict(x))
 
 
+@pytest.mark.filterwarnings("error")
+def test_arrays_may_lie_in_memory_as_they_like(finder):
+    level = glyphs(3, seed=1).x.float() / 255
+    reversed_, foreign, fixed = (level.numpy()[..., ::-1], level.numpy().astype(">f4"), level.numpy().copy())
+    fixed.flags.writeable = False
+    assert torch.equal(finder.predict(reversed_), finder.predict(level.flip(-1)))
+    assert torch.equal(finder.predict(foreign), finder.predict(level))
+    assert torch.equal(finder.predict(fixed), finder.predict(level))
+
+
 def test_the_report_says_for_every_coordinate_how_far(finder, tmp_path):
     found = finder.report(glyphs(10, seed=1), samples=50, shown=2)
     assert found.half_ranges.shape == (10, 4)
