@@ -255,6 +255,22 @@ def test_a_fit_that_fails_leaves_nothing_that_answers(monkeypatch):
         again.predict(glyphs(4))
 
 
+def test_a_report_does_not_outlast_its_run(tmp_path, monkeypatch):
+    """A run that replaces another and is stopped leaves no page that says what the other found."""
+    finder = SymmetryFinder(("tx",), device="cpu", folder=tmp_path, **TINY)
+    paths = finder.fit(glyphs(8)).report(glyphs(8), samples=50, shown=1).save(tmp_path)
+    (tmp_path / "mine.txt").touch()
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(symmetry, "fit_symmetry", stop)
+    with pytest.raises(KeyboardInterrupt):
+        finder.fit(glyphs(8, seed=1))
+    assert not any(path.exists() for path in paths)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["config.json", "mine.txt"]
+
+
 def test_a_run_that_was_stopped_goes_on(tmp_path, monkeypatch):
     """It ends as the run that nothing stopped, to the bit, and nothing is lost on the way."""
 
