@@ -167,6 +167,11 @@ def test_other_coordinates(names):
         ({"batch_size": "8"}, "batch_size: received str '8'"),
         ({"device": "abacus"}, "device: received 'abacus', which this machine does not have"),
         ({"transform": ("warp",)}, "transform: received 'warp', which is for series"),
+        ({"transform": "tx,angle"}, "transform: received tx, angle; accepted are tx and ty beside angle, or neither"),
+        ({"transform": "angle", "anchored": True}, "anchored: received True for angle"),
+        ({"inference": ()}, "inference: received tuple"),
+        ({"generative": (0,)}, "generative: received int 0"),
+        ({"copies": 0}, "copies: received int 0"),
         (
             {"transform": {"angle": 0.3}},
             "transform: received angle from -0.3 to 0.3; accepted is angle without a range",

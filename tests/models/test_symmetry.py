@@ -134,6 +134,37 @@ def test_conditionals_must_be_over_the_group():
         SymmetryModel.over(HSV(), (3, 8, 8), bounded=False)
 
 
+COLOURED = Product(Affine("tx", "ty", "angle", factored=True), HSV("hue"))
+TURNS = Affine("angle", factored=True)
+NARROW = Affine("tx", "ty", "angle", factored=True, bounds={"angle": (0, 2 * torch.pi)})
+
+
+@pytest.mark.parametrize(
+    ("group", "change", "words"),
+    [
+        (HSV(), {"anchored": True}, r"anchored: received True for hue.*; accepted is an Affine with factored=True"),
+        (COLOURED, {"anchored": True}, "anchored: received True for tx, ty, angle, hue;"),
+        (TURNS, {"anchored": True}, "anchored: received True for angle; accepted"),
+        (NARROW, {"anchored": True}, r"anchored: received True for angle within \[0, 6.283\]; accepted is False"),
+        (TURNS, {"anchored": "yes"}, "anchored: received str 'yes'; accepted is True or False"),
+        (Affine(), {"copies": 4}, "copies: received 4 for tx, .*; accepted is None, or an Affine with factored"),
+        (TimeAffine(), {"copies": 4}, "copies: received 4 for shift, stretch; accepted is None"),
+        (
+            Affine("tx", "angle", factored=True),
+            {"copies": 4},
+            "copies: received 4 for tx, angle; .* both translations or",
+        ),
+        (TURNS, {"copies": 0}, "copies: received int 0; accepted is an integer > 0"),
+        (TURNS, {"inference": ()}, r"inference: received tuple \(\); accepted is a sequence of widths"),
+        (TURNS, {"generative": 8}, "generative: received int 8; accepted is a sequence of widths"),
+        (TURNS, {"generative": (0,)}, "generative: received int 0; accepted is an integer > 0"),
+    ],
+)
+def test_what_is_wrong_has_the_name_that_it_was_given_by(group, change, words):
+    with pytest.raises(ValueError, match=f"^{words}"):
+        SymmetryModel.over(group, (3, 8, 8), **{**SMALL, **change})
+
+
 @pytest.mark.parametrize("name", ["affine", "series"])
 def test_a_density_may_see_means_of_pixels(name):
     """What averages to the same has the same density."""

@@ -230,6 +230,9 @@ class SymmetryFinder(BaseEstimator):
                 check(name, value)
         check_count("batch_size", self.batch_size)
         check_device(self.device)
+        names = list(self.looked_for())
+        if self.copies is not None and "angle" in names and ("tx" in names) != ("ty" in names):
+            raise ValueError(f"transform: received {', '.join(names)}; accepted are tx and ty beside angle, or neither")
 
     def _record(self, images: str) -> dict[str, Any]:
         """What a folder keeps of settings and data."""
