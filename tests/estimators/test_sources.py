@@ -68,3 +68,22 @@ def test_a_background_is_for_folders(tmp_path):
             load_images(source, background="white")
     with pytest.raises(ValueError, match="background: received 'grey'; accepted are 'auto', 'black' and 'white'"):
         load_images(str(tmp_path), background="grey")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("nowhere", "which does not exist"),
+        ("nowhere.npz", "which does not exist"),
+        ("one.PNG", "which is a single picture"),
+        ("rows.csv", "which is no file of images"),
+        ("array.npy", r"which holds an array without a name \(np.savez\('images.npz', x=array\) gives it one\)"),
+    ],
+)
+def test_a_file_without_images_is_refused_in_the_words_of_images(tmp_path, name, words):
+    if not name.startswith("nowhere"):
+        (tmp_path / name).touch()
+    accepted = "accepted is a folder of pictures, with or without sub-folders, a .npz file, or a named set .*glyphs"
+    with pytest.raises(ValueError, match=f"data: received '.*{name}', {words}; {accepted}") as error:
+        load_images(str(tmp_path / name))
+    assert "class" not in str(error.value).replace(str(tmp_path), "")

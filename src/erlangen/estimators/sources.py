@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ..data import DataSet, DataUnavailableError, FolderSet, load, loose_images, named_sets
 from ..data.folder import class_members, pictures_below
-from ..data.images import image_size, opaque_level, quiet_bombs
+from ..data.images import SUFFIXES, image_size, opaque_level, quiet_bombs
 from ..data.load import UCR
 from ..utils.seeds import generator
 from .config import RunConfig
@@ -88,19 +88,31 @@ def load_images(
         _check_folder(f"the named set {source!r}", for_folders)
         _warn_of_twin(source)
         return load(source)
-    if not path.exists():
-        known = "a folder of pictures, with or without sub-folders, a .npz file, or a named set"
-        names = ", ".join(name for name in named_sets() if "/" not in name)
-        raise ValueError(f"data: received {source!r}, which does not exist; accepted is {known} ({names})")
-    if not path.is_dir():
+    if path.is_file() and path.suffix.lower() == ".npz":
         _check_folder(f"the file {source!r}", for_folders)
-        options: Any = {"unlabelled": True} if path.suffix.lower() == ".npz" else {}
-        return load(path, **options)
+        return load(path, unlabelled=True)
+    if not path.is_dir():
+        raise ValueError(f"data: received {source!r}, which {_unlike(path)}; accepted is {_image_sources()}")
     root = class_root(path)
     files = pictures_below(root)
     kept = _reduced(_looked_at(files, image_size)) if size is None else size
     ground = _ground(files) if background == "auto" else GROUNDS[background]
     return loose_images(root, size=kept, unreadable=unreadable, background=ground, below=True)
+
+
+def _unlike(path: Path) -> str:
+    """What is wrong with a path as a source of images."""
+    if not path.exists():
+        return "does not exist"
+    kind = path.suffix.lower()
+    if kind == ".npy":
+        return "holds an array without a name (np.savez('images.npz', x=array) gives it one)"
+    return "is a single picture" if kind in SUFFIXES else "is no file of images"
+
+
+def _image_sources() -> str:
+    names = ", ".join(name for name in named_sets() if "/" not in name)
+    return f"a folder of pictures, with or without sub-folders, a .npz file, or a named set ({names})"
 
 
 def class_root(path: Path) -> Path:
