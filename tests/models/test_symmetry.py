@@ -68,6 +68,18 @@ def test_marginals_are_densities():
     torch.testing.assert_close(counts[1, 0], by_hand)
 
 
+def test_marginals_hold_what_lies_beyond_the_bounds():
+    """Poses on lines may lie anywhere; circles stay as they are."""
+    group = Affine("tx", "ty", "angle", factored=True, bounds={"tx": 0.01, "ty": 9.0})
+    model, x = trembling(SymmetryModel.over(group, (1, 9, 9), anchored=True, **SMALL)), torch.rand(3, 1, 9, 9)
+    v = model.density(x).sample((200,), torch.Generator().manual_seed(0))
+    edges, density = model.marginals(x, samples=200, bins=20, generator=torch.Generator().manual_seed(0))
+    assert (v[..., 0].abs() > 0.01).any()
+    torch.testing.assert_close(edges[0, [0, -1]], torch.stack((v[..., 0].min(), v[..., 0].max())))
+    torch.testing.assert_close(edges[1:, [0, -1]], group.bounds.T[1:])
+    torch.testing.assert_close((density * edges.diff()).sum(-1), torch.ones(3, 3))
+
+
 @pytest.mark.parametrize("copies", [None, 4])
 @pytest.mark.parametrize("name", GROUPS)
 def test_any_group_will_do(name, copies):

@@ -216,13 +216,17 @@ class SymmetryModel(nn.Module):
     def marginals(
         self, x: Tensor, *, samples: int = 1000, bins: int = 50, generator: torch.Generator | None = None
     ) -> Marginals:
-        r"""The density of each coordinate of $p_\psi(\eta \mid \hat x)$, from samples, within the group's bounds."""
+        r"""The density of each coordinate of $p_\psi(\eta \mid \hat x)$, from samples.
+
+        Bins fill the group's bounds, and reach further where samples do, as those of a model without bounds may: they
+        are the same for all inputs, and every density integrates to 1.
+        """
         v = self.density(x).sample((check_count("samples", samples),), generator)
         low, high = self.group.bounds.to(v)
+        low, high = torch.minimum(low, v.amin((0, 1))), torch.maximum(high, v.amax((0, 1)))
         place = ((v - low) / (high - low) * check_count("bins", bins)).floor()
-        inside = (place >= 0) & (place <= bins)  # the last edge belongs to the last bin
-        index = place.clamp(0, bins - 1).long().movedim(0, -1)
-        counts = v.new_zeros(*v.shape[1:], bins).scatter_add_(-1, index, inside.to(v).movedim(0, -1))
+        index = place.clamp(0, bins - 1).long().movedim(0, -1)  # the last edge belongs to the last bin
+        counts = v.new_zeros(*v.shape[1:], bins).scatter_add_(-1, index, torch.ones_like(index, dtype=v.dtype))
         steps = torch.linspace(0, 1, bins + 1, dtype=v.dtype, device=v.device)
         return Marginals(low[:, None] + (high - low)[:, None] * steps, counts / samples * bins / (high - low)[:, None])
 
