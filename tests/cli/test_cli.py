@@ -129,6 +129,23 @@ def test_a_full_disk_is_one_sentence(tmp_path, capsys, monkeypatch):
     assert capsys.readouterr().err == f"erlangen: {tmp_path}: No space left on device\n"
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(28, "No space left on device")])
+def test_what_comes_to_nothing_leaves_no_folder(tmp_path, monkeypatch, error):
+    """Those that were there stay, and those that hold something."""
+
+    def stopped(folder, progress):
+        if folder.name == "some":
+            (folder / "page.html").touch()
+        raise error
+
+    monkeypatch.setattr(sys.modules[drawing.__module__], "gallery", stopped)
+    (tmp_path / "empty").mkdir()
+    for name in ("new/below", "empty", "empty/new", "some"):
+        assert cli.main(["gallery", "--output", str(tmp_path / name)]) != 0
+    left = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*"))
+    assert left == ["empty", "some", "some/page.html"]
+
+
 def test_figures_go_where_they_are_told(tmp_path, capsys, monkeypatch):
     from erlangen.report import conventions, densities
 

@@ -62,7 +62,7 @@ def test_sentences(name, message, said):
     ("option", "value"), [("--transform", "warp"), ("--device", "abacus"), ("--size", "0"), ("--batch-size", "0")]
 )
 def test_what_symmetries_cannot_do_is_a_sentence(option, value, tmp_path, capsys):
-    np.savez(tmp_path / "data.npz", x=np.zeros((4, 8, 8), np.uint8), y=np.zeros(4, np.int64))
+    np.savez(tmp_path / "data.npz", x=np.tile(np.eye(8, dtype=np.uint8), (4, 1, 1)), y=np.zeros(4, np.int64))
     arguments = ["symmetries", str(tmp_path / "data.npz"), "--output", str(tmp_path), "--steps", "1", "1"]
     assert cli.main([*arguments, option, value]) == 2
     assert capsys.readouterr().err.startswith(f"erlangen: {option}: received ")

@@ -50,7 +50,7 @@ def test_hearts_are_upright_and_high_or_low():
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_factors_can_be_read_off(shape):
-    """Positions to a few hundredths of a pixel, scales to a percent, angles to a few degrees: there is a raster."""
+    """Positions to a few hundredths of a pixel, scales to a percent, angles to a degree: there is a raster."""
     u = torch.rand(40, 4)
     factors = torch.tensor([0.5, 0.0, 0.0, 0.0]) + torch.tensor([0.5, PERIODS[shape], 1.0, 1.0]) * u
     found = read_sprites(_draw(shape, factors, 64), torch.full((40,), SHAPES.index(shape)))
@@ -58,7 +58,16 @@ def test_factors_can_be_read_off(shape):
     turn = torch.remainder(found[:, 1] - factors[:, 1] + PERIODS[shape] / 2, PERIODS[shape]) - PERIODS[shape] / 2
     assert error[:, 2:].max() < 1e-3
     assert error[:, 0].max() < 0.01
-    assert turn.abs().max() < 0.1
+    assert turn.abs().max() < math.radians(1)
+
+
+def test_the_error_of_orientations_is_the_one_that_is_stated():
+    data = sprites(900)
+    period = torch.tensor([PERIODS[shape] for shape in SHAPES])[data.y]
+    turn = read_sprites(data.x, data.y)[:, 1] - data.factor("orientation")
+    error = (torch.remainder(turn + period / 2, period) - period / 2).rad2deg()
+    found = [error[data.y == k].square().mean().sqrt().item() for k in range(len(SHAPES))]
+    assert found == pytest.approx([0.06, 0.06, 0.12], abs=0.02)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -91,3 +100,19 @@ def test_factors_must_fit():
         read_sprites(torch.rand(2, 1, 8, 8), torch.zeros(3))
     with pytest.raises(ValueError, match="n: received"):
         sprites(0)
+
+
+@pytest.mark.parametrize("y", [[0, 3], [-1, 0], [0.5, 1.0]])
+def test_shapes_are_those_that_there_are(y):
+    with pytest.raises(
+        ValueError, match=r"y: received .* with others; accepted are 0 to 2, for square, ellipse, heart"
+    ):
+        read_sprites(sprites(2, size=8).x, torch.tensor(y))
+
+
+@pytest.mark.parametrize("scale", [255.0, -1.0, math.nan])
+def test_levels_are_within_one(scale):
+    with pytest.raises(
+        ValueError, match=r"x: received images from .*; accepted are images within \[0, 1\] or in uint8"
+    ):
+        read_sprites(torch.full((2, 1, 8, 8), scale), torch.zeros(2))

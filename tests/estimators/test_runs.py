@@ -74,6 +74,19 @@ def test_a_bad_transform_is_named(wanted, words):
         resolve_ranges(wanted)
 
 
+@pytest.mark.parametrize("wanted", [Affine("angle"), None, 3])
+def test_a_transform_is_given_by_names(wanted):
+    accepted = "accepted are names of coordinates, or a dict of names with their ranges"
+    with pytest.raises(ValueError, match=f"transform: received {type(wanted).__name__} .*; {accepted}"):
+        resolve_ranges(wanted)
+
+
+def test_names_may_have_commas_between_them():
+    assert resolve_ranges("tx, angle") == resolve_ranges(("tx", "angle"))
+    with pytest.raises(ValueError, match="transform: received 'sheer'; accepted are tx"):
+        resolve_ranges("tx,sheer")
+
+
 def test_ranges_survive_json():
     ranges = resolve_ranges(("tx", "angle", "crop", "hue"))
     assert resolve_ranges(json.loads(json.dumps(ranges))) == ranges

@@ -90,6 +90,16 @@ def test_images_in_float_or_numpy_are_the_same(finder):
     torch.testing.assert_close(finder.predict(x.numpy()), finder.predict(x))
 
 
+@pytest.mark.filterwarnings("error")
+def test_arrays_may_lie_in_memory_as_they_like(finder):
+    level = glyphs(3, seed=1).x.float() / 255
+    reversed_, foreign, fixed = (level.numpy()[..., ::-1], level.numpy().astype(">f4"), level.numpy().copy())
+    fixed.flags.writeable = False
+    assert torch.equal(finder.predict(reversed_), finder.predict(level.flip(-1)))
+    assert torch.equal(finder.predict(foreign), finder.predict(level))
+    assert torch.equal(finder.predict(fixed), finder.predict(level))
+
+
 def test_the_report_says_for_every_coordinate_how_far(finder, tmp_path):
     found = finder.report(glyphs(10, seed=1), samples=50, shown=2)
     assert found.half_ranges.shape == (10, 4)
@@ -188,6 +198,11 @@ def test_other_coordinates(names):
         ({"batch_size": "8"}, "batch_size: received str '8'"),
         ({"device": "abacus"}, "device: received 'abacus', which this machine does not have"),
         ({"transform": ("warp",)}, "transform: received 'warp', which is for series"),
+        ({"transform": "tx,angle"}, "transform: received tx, angle; accepted are tx and ty beside angle, or neither"),
+        ({"transform": "angle", "anchored": True}, "anchored: received True for angle"),
+        ({"inference": ()}, "inference: received tuple"),
+        ({"generative": (0,)}, "generative: received int 0"),
+        ({"copies": 0}, "copies: received int 0"),
         (
             {"transform": {"angle": 0.3}},
             "transform: received angle from -0.3 to 0.3; accepted is angle without a range",
@@ -208,12 +223,19 @@ def test_settings_are_refused_before_anything_is_written(change, words, tmp_path
         (np.full((2, 1, 8, 8), np.nan), "X: received images from nan to nan; accepted"),
         (np.zeros((2, 8, 8, 3), np.uint8), "whose channels seem to come last"),
         (np.zeros((2, 1, 8, 8), np.uint16), "X: received a uint16 tensor"),
-        (np.zeros((2, 1, 8, 8), np.uint8), "transform: received hue for images of 1 channels"),
+        (np.eye(8, dtype=np.uint8)[None, None], "transform: received hue for images of 1 channels"),
+        (np.eye(8, 7, dtype=np.uint8)[None, None], "X: received images of 8×7 pixels; accepted are at least 8"),
+        (np.full((2, 3, 8, 8), 7, np.uint8), "X: received 2 images in which every pixel is 7; accepted are images"),
+        (np.full((2, 3, 8, 8), 0.25), "X: received 2 images in which every pixel is 0.25; accepted are images"),
     ],
 )
 def test_images_that_are_none_are_refused(x, words):
     with pytest.raises(ValueError, match=words):
         SymmetryFinder(("hue",), device="cpu", **TINY).fit(x)
+
+
+def test_what_was_learned_answers_for_empty_images(finder):
+    assert finder.predict(torch.zeros(2, 3, 32, 32)).eq(0).all()
 
 
 def test_images_must_be_those_of_fit(finder):
@@ -267,6 +289,22 @@ def test_a_fit_that_fails_leaves_nothing_that_answers(monkeypatch):
         again.fit(glyphs(4, seed=1))
     with pytest.raises(ValueError, match="accepted is a call of fit first"):
         again.predict(glyphs(4))
+
+
+def test_a_report_does_not_outlast_its_run(tmp_path, monkeypatch):
+    """A run that replaces another and is stopped leaves no page that says what the other found."""
+    finder = SymmetryFinder(("tx",), device="cpu", folder=tmp_path, **TINY)
+    paths = finder.fit(glyphs(8)).report(glyphs(8), samples=50, shown=1).save(tmp_path)
+    (tmp_path / "mine.txt").touch()
+
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(symmetry, "fit_symmetry", stop)
+    with pytest.raises(KeyboardInterrupt):
+        finder.fit(glyphs(8, seed=1))
+    assert not any(path.exists() for path in paths)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["config.json", "mine.txt"]
 
 
 def test_a_run_that_was_stopped_goes_on(tmp_path, monkeypatch):

@@ -68,6 +68,18 @@ def test_marginals_are_densities():
     torch.testing.assert_close(counts[1, 0], by_hand)
 
 
+def test_marginals_hold_what_lies_beyond_the_bounds():
+    """Poses on lines may lie anywhere; circles stay as they are."""
+    group = Affine("tx", "ty", "angle", factored=True, bounds={"tx": 0.01, "ty": 9.0})
+    model, x = trembling(SymmetryModel.over(group, (1, 9, 9), anchored=True, **SMALL)), torch.rand(3, 1, 9, 9)
+    v = model.density(x).sample((200,), torch.Generator().manual_seed(0))
+    edges, density = model.marginals(x, samples=200, bins=20, generator=torch.Generator().manual_seed(0))
+    assert (v[..., 0].abs() > 0.01).any()
+    torch.testing.assert_close(edges[0, [0, -1]], torch.stack((v[..., 0].min(), v[..., 0].max())))
+    torch.testing.assert_close(edges[1:, [0, -1]], group.bounds.T[1:])
+    torch.testing.assert_close((density * edges.diff()).sum(-1), torch.ones(3, 3))
+
+
 @pytest.mark.parametrize("copies", [None, 4])
 @pytest.mark.parametrize("name", GROUPS)
 def test_any_group_will_do(name, copies):
@@ -132,6 +144,37 @@ def test_conditionals_must_be_over_the_group():
         SymmetryModel(group, Gaussian(2, 3), good)
     with pytest.raises(ValueError, match="bounded: received False for hue"):
         SymmetryModel.over(HSV(), (3, 8, 8), bounded=False)
+
+
+COLOURED = Product(Affine("tx", "ty", "angle", factored=True), HSV("hue"))
+TURNS = Affine("angle", factored=True)
+NARROW = Affine("tx", "ty", "angle", factored=True, bounds={"angle": (0, 2 * torch.pi)})
+
+
+@pytest.mark.parametrize(
+    ("group", "change", "words"),
+    [
+        (HSV(), {"anchored": True}, r"anchored: received True for hue.*; accepted is an Affine with factored=True"),
+        (COLOURED, {"anchored": True}, "anchored: received True for tx, ty, angle, hue;"),
+        (TURNS, {"anchored": True}, "anchored: received True for angle; accepted"),
+        (NARROW, {"anchored": True}, r"anchored: received True for angle within \[0, 6.283\]; accepted is False"),
+        (TURNS, {"anchored": "yes"}, "anchored: received str 'yes'; accepted is True or False"),
+        (Affine(), {"copies": 4}, "copies: received 4 for tx, .*; accepted is None, or an Affine with factored"),
+        (TimeAffine(), {"copies": 4}, "copies: received 4 for shift, stretch; accepted is None"),
+        (
+            Affine("tx", "angle", factored=True),
+            {"copies": 4},
+            "copies: received 4 for tx, angle; .* both translations or",
+        ),
+        (TURNS, {"copies": 0}, "copies: received int 0; accepted is an integer > 0"),
+        (TURNS, {"inference": ()}, r"inference: received tuple \(\); accepted is a sequence of widths"),
+        (TURNS, {"generative": 8}, "generative: received int 8; accepted is a sequence of widths"),
+        (TURNS, {"generative": (0,)}, "generative: received int 0; accepted is an integer > 0"),
+    ],
+)
+def test_what_is_wrong_has_the_name_that_it_was_given_by(group, change, words):
+    with pytest.raises(ValueError, match=f"^{words}"):
+        SymmetryModel.over(group, (3, 8, 8), **{**SMALL, **change})
 
 
 @pytest.mark.parametrize("name", ["affine", "series"])

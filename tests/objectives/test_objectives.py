@@ -166,6 +166,7 @@ def test_bad_arguments(build, match):
         ((X, Y[:-1]), "accepted is integer labels"),
         ((X, Y + 9), r"batch: received labels that .* no score for \(.* entries\); accepted is labels from 0 to"),
         ((X, Y - 9), "accepted is labels from 0 to"),
+        (X[:2], r"batch: received a float64 tensor of shape \(2, 1, 8, 8\) .*; accepted is \(x,\) or \(x, y\)"),
     ],
 )
 @pytest.mark.parametrize("burn_in", [0, 1])

@@ -41,6 +41,14 @@ def test_the_loss_is_equation_24_by_hand():
     torch.testing.assert_close(loss, (group.act(whole, x) - x).square().mean())
 
 
+@pytest.mark.parametrize("objective", [PrototypeInference, TransformLikelihood])
+def test_a_bare_tensor_is_no_batch(objective):
+    with pytest.raises(
+        ValueError, match=r"batch: received a float64 tensor of shape .*; accepted is \(x,\) or \(x, y\)"
+    ):
+        objective(centred())(blobs())
+
+
 def test_content_that_leaves_the_frame_is_missed():
     x = blobs()
     kept = PrototypeInference(centred(), ranges={"tx": 1e-6, "ty": 1e-6})((x,))

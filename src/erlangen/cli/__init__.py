@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import tyro
 
@@ -142,7 +142,20 @@ def _main(arguments: Sequence[str] | None) -> int:
         config=(tyro.conf.OmitSubcommandPrefixes,),
     )
     # A run folder must be new, which only the command itself can judge; a check writes nothing.
-    reason, code = None if isinstance(command, Check | Fit | Reproduce) else refusal(command.output), Refusal.code
+    if isinstance(command, Check | Fit | Reproduce):
+        return _run(command)
+    new = [folder for folder in (command.output, *command.output.parents) if not folder.exists()]
+    try:
+        return _run(command, refusal(command.output))
+    finally:
+        for folder in new:
+            with suppress(OSError):  # it holds something
+                folder.rmdir()
+
+
+def _run(command: Any, reason: str | None = None) -> int:
+    """Runs a command, unless there is a reason not to, and says why where it comes to nothing."""
+    code = Refusal.code
     if reason is None:
         try:
             paths = command.run()

@@ -48,6 +48,9 @@ class Symmetries:
     unreadable: Literal["raise", "skip"] = "raise"
     """Whether files that cannot be read stop everything or are left out."""
 
+    background: Literal["auto", "black", "white"] = "auto"
+    """What transparent pixels of pictures lie on; auto: white where what is opaque is dark on the whole, else black."""
+
     seed: int = 0
     """Of weights, order and noise."""
 
@@ -76,7 +79,7 @@ class Symmetries:
 
         finder = SymmetryFinder(parse_transform(self.transform), device=self.device, **self._settings())
         finder.looked_for()  # to refuse before data are read
-        data = load_images(self.data, size=self.size, unreadable=self.unreadable)
+        data = load_images(self.data, size=self.size, unreadable=self.unreadable, background=self.background)
         data = some(data, MANY) if self.small else data
         with one_thread() if self.small else nullcontext():
             found = finder.fit(data).report(data)

@@ -18,7 +18,15 @@ from torch import Tensor
 from .images import SUFFIXES, image_size, quiet_bombs, read_image
 from .sets import DataSet
 
-__all__ = ["FolderSet", "Unreadable", "UnreadableImagesError", "image_folder", "loose_images"]
+__all__ = [
+    "FolderSet",
+    "Unreadable",
+    "UnreadableImagesError",
+    "class_members",
+    "image_folder",
+    "loose_images",
+    "pictures_below",
+]
 
 SHOWN = 10  # files named in an error; there may be thousands
 T = TypeVar("T")
@@ -92,7 +100,7 @@ def image_folder(
         UnreadableImagesError: some files could not be read.
     """
     root = Path(path)
-    members = _members(root)
+    members = class_members(root)
     names = _class_names(root, list(members), classes)
     options: Any = {"size": size, "exif": exif, "unreadable": unreadable, "background": background}
     return _gathered(root, members, names, **options)
@@ -122,7 +130,7 @@ def loose_images(
         UnreadableImagesError: some files could not be read.
     """
     root = Path(path)
-    files = [] if not root.is_dir() else _below(root) if below else _entries(root)[1]
+    files = [] if not root.is_dir() else pictures_below(root) if below else _entries(root)[1]
     if not files:
         where = "in it or below it" if below else "of its own"
         what = f"has no pictures {where}" if root.is_dir() else "is no folder"
@@ -178,14 +186,14 @@ def _entries(folder: Path) -> tuple[list[Path], list[Path]]:
     return folders, [e for e in entries if e.suffix.lower() in SUFFIXES and not e.is_dir()]
 
 
-def _below(folder: Path) -> list[Path]:
+def pictures_below(folder: Path) -> list[Path]:
     """The pictures of a folder and of its sub-folders, at any depth; links that lead up again are not followed."""
     folders, files = _entries(folder)
     above = {folder.resolve(), *folder.resolve().parents}
-    return files + [file for sub in folders if sub.resolve() not in above for file in _below(sub)]
+    return files + [file for sub in folders if sub.resolve() not in above for file in pictures_below(sub)]
 
 
-def _members(root: Path) -> dict[str, list[Path]]:
+def class_members(root: Path) -> dict[str, list[Path]]:
     """The pictures of each class; a `ValueError` for a folder of another form."""
     form = "accepted is a folder with a sub-folder of pictures for each class"
     if not root.is_dir():

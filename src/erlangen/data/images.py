@@ -15,7 +15,7 @@ from torch import Tensor
 
 from .files import decoded
 
-__all__ = ["SUFFIXES", "decode_all", "image_size", "quiet_bombs", "read_image"]
+__all__ = ["SUFFIXES", "decode_all", "image_size", "opaque_level", "quiet_bombs", "read_image"]
 
 # Only formats whose decoders decode: PostScript, for one, would be run.
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
@@ -83,12 +83,27 @@ def _pixels(image: Image.Image, background: int) -> np.ndarray:
         raise ValueError("pixels in floating-point, whose range is unknown")
     if image.mode.startswith("I"):
         return _eight_bits(np.asarray(image))[..., None]
-    if image.mode in ("LA", "La"):
-        return _flatten(np.asarray(image.convert("LA")), background)
-    if image.has_transparency_data:
-        return _flatten(np.asarray(image.convert("RGBA")), background)
+    layers = _layers(image)
+    if layers is not None:
+        return _flatten(layers, background)
     grey = image.mode in ("1", "L")
     return np.atleast_3d(np.asarray(image.convert("L" if grey else "RGB")))
+
+
+def _layers(image: Image.Image) -> np.ndarray | None:
+    """Pixels whose last channel is their opacity, if a picture has one, from any mode but 16 bits."""
+    if image.mode in ("LA", "La"):
+        return np.asarray(image.convert("LA"))
+    return np.asarray(image.convert("RGBA")) if image.has_transparency_data else None
+
+
+def opaque_level(source: Path | bytes) -> float | None:
+    """The mean level of what is opaque in a picture, within [0, 1]; None if nothing in it is transparent, or all is."""
+    with _open(source) as image:
+        layers = None if image.mode.startswith("I") else _layers(image)
+    if layers is None or layers[..., -1].min() == 255 or layers[..., -1].max() == 0:
+        return None
+    return float(np.average(layers[..., :-1].mean(-1), weights=layers[..., -1])) / 255
 
 
 def _eight_bits(deep: np.ndarray) -> np.ndarray:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from ..transforms import CPAB, HSV, Affine, Crop, Product, Transform
+from ..utils.shapes import describe
 
 __all__ = ["KNOWN", "Ranges", "Wanted", "build_transform", "resolve_ranges"]
 
@@ -16,7 +17,7 @@ SHORT = {"affine": AFFINE[:6], "hsv": COLOUR}
 CELLS, SPEED = 10, 0.3  # of warps of time: their cells, and the greatest velocity unless another is given
 KNOWN = (*AFFINE, *COLOUR, "crop", "warp", *SHORT)
 
-Wanted: TypeAlias = "Sequence[str] | Mapping[str, float | Sequence[float] | None]"
+Wanted: TypeAlias = "str | Sequence[str] | Mapping[str, float | Sequence[float] | None]"
 Ranges: TypeAlias = "dict[str, float | tuple[float, float]]"
 
 
@@ -24,9 +25,10 @@ def resolve_ranges(wanted: Wanted) -> Ranges:
     """Every coordinate with its range, the defaults of the transforms filled in.
 
     Args:
-        wanted: names; or names with what they may be, (low, high), b for (-b, b), or None for the default. Angles are
-            in radians, hues in turns. "crop" has the smallest size of a crop; "affine" and "hsv" stand for all of
-            theirs. "warp", for series and alone, has the greatest velocity of a warp of time.
+        wanted: names, which may be one string with commas; or names with what they may be, (low, high), b for (-b, b),
+            or None for the default. Angles are in radians, hues in turns. "crop" has the smallest size of a crop;
+            "affine" and "hsv" stand for all of theirs. "warp", for series and alone, has the greatest velocity of a
+            warp of time.
 
     Returns:
         (low, high) by name, the smallest size for "crop", and the greatest velocity for "warp".
@@ -102,7 +104,10 @@ def _given(
 def _expand(wanted: Wanted) -> dict[str, float | tuple[float, float] | None]:
     """One entry for each coordinate (and "crop"), checked."""
     if isinstance(wanted, str):
-        wanted = (wanted,)
+        wanted = [name.strip() for name in wanted.split(",")]
+    if not isinstance(wanted, Iterable):
+        accepted = "names of coordinates, or a dict of names with their ranges"
+        raise ValueError(f"transform: received {describe(wanted)}; accepted are {accepted}")
     pairs = list(wanted.items()) if isinstance(wanted, Mapping) else [(name, None) for name in wanted]
     found: dict[str, float | tuple[float, float] | None] = {}
     for name, value in pairs:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import torch
-from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
 from ..data import DataSet, DataUnavailableError, FolderSet, load, loose_images, named_sets
-from ..data.images import SUFFIXES, image_size, quiet_bombs
+from ..data.folder import class_members, pictures_below
+from ..data.images import SUFFIXES, image_size, opaque_level, quiet_bombs
 from ..data.load import UCR
 from ..utils.seeds import generator
 from .config import RunConfig
@@ -22,6 +23,7 @@ from .config import RunConfig
 __all__ = [
     "LARGEST",
     "check_parts",
+    "check_sides",
     "class_root",
     "describe_data",
     "digest",
@@ -32,10 +34,14 @@ __all__ = [
     "some_rows",
 ]
 
+T = TypeVar("T")
+Background: TypeAlias = Literal["auto", "black", "white"]
 LOG = logging.getLogger("erlangen.estimators")
 LARGEST = 64  # the side to which pictures are resized unless the user says otherwise
 HANDLING, COLUMNS = ("missing", "unequal"), ("label", "series", "time")  # of series
-LEAST = 8  # what the encoder of a conditional needs
+GROUNDS = {"black": 0, "white": 255}
+MANY = 1000  # pictures that decide on the ground
+LEAST = 8  # what the encoder of a conditional needs, and what a turn needs to be seen
 
 
 def load_parts(config: RunConfig) -> tuple[DataSet, DataSet | None, int | None]:
@@ -53,13 +59,15 @@ def load_parts(config: RunConfig) -> tuple[DataSet, DataSet | None, int | None]:
         return load(path, **options), load(path, "test", **options) if _has_test(path) else None, None
     _check_heeded(config, f"the folder {source!r}", ("size",))
     root = class_root(path)
-    size = config.size or (None if _small(_sizes(root, "*/*")) else LARGEST)
+    size = config.size or (None if _small(_looked_at(chain(*class_members(root).values()), image_size)) else LARGEST)
     options: dict[str, Any] = {"size": size, "unreadable": config.unreadable}
     test = load(path, "test", **options) if root != path and _has_folders(path / "test") else None
     return load(path, **options), test, size
 
 
-def load_images(source: str, *, size: int | None = None, unreadable: Any = "raise") -> DataSet:
+def load_images(
+    source: str, *, size: int | None = None, unreadable: Any = "raise", background: Background = "auto"
+) -> DataSet:
     """The images that a source names; labels are not looked at.
 
     Args:
@@ -69,23 +77,42 @@ def load_images(source: str, *, size: int | None = None, unreadable: Any = "rais
             they have one size; that is made smaller if the longer side is greater than `LARGEST`. Pictures of several
             sizes become squares of that side.
         unreadable: see `erlangen.data.image_folder`.
+        background: what transparent pixels of a folder lie on. "auto" is one for all: white where what is opaque is
+            dark, as in black drawings, which black would hide, else black.
     """
+    if background not in ("auto", *GROUNDS):
+        raise ValueError(f"background: received {background!r}; accepted are 'auto', 'black' and 'white'")
     path = Path(source).expanduser()
+    for_folders = {"size": size, "background": None if background == "auto" else background}
     if source in named_sets():
-        _check_size(size, f"the named set {source!r}")
+        _check_folder(f"the named set {source!r}", for_folders)
         _warn_of_twin(source)
         return load(source)
-    if not path.exists():
-        known = "a folder of pictures, with or without sub-folders, a .npz file, or a named set"
-        names = ", ".join(name for name in named_sets() if "/" not in name)
-        raise ValueError(f"data: received {source!r}, which does not exist; accepted is {known} ({names})")
+    if path.is_file() and path.suffix.lower() == ".npz":
+        _check_folder(f"the file {source!r}", for_folders)
+        return load(path, unlabelled=True)
     if not path.is_dir():
-        _check_size(size, f"the file {source!r}")
-        options: Any = {"unlabelled": True} if path.suffix.lower() == ".npz" else {}
-        return load(path, **options)
+        raise ValueError(f"data: received {source!r}, which {_unlike(path)}; accepted is {_image_sources()}")
     root = class_root(path)
-    kept = _reduced(_sizes(root, "**/*")) if size is None else size
-    return loose_images(root, size=kept, unreadable=unreadable, below=True)
+    files = pictures_below(root)
+    kept = _reduced(_looked_at(files, image_size)) if size is None else size
+    ground = _ground(files) if background == "auto" else GROUNDS[background]
+    return loose_images(root, size=kept, unreadable=unreadable, background=ground, below=True)
+
+
+def _unlike(path: Path) -> str:
+    """What is wrong with a path as a source of images."""
+    if not path.exists():
+        return "does not exist"
+    kind = path.suffix.lower()
+    if kind == ".npy":
+        return "holds an array without a name (np.savez('images.npz', x=array) gives it one)"
+    return "is a single picture" if kind in SUFFIXES else "is no file of images"
+
+
+def _image_sources() -> str:
+    names = ", ".join(name for name in named_sets() if "/" not in name)
+    return f"a folder of pictures, with or without sub-folders, a .npz file, or a named set ({names})"
 
 
 def class_root(path: Path) -> Path:
@@ -126,7 +153,7 @@ def _options(path: Path) -> tuple[str, ...]:
 def _check_heeded(config: RunConfig, what: str, heeded: Sequence[str]) -> None:
     """Refuses what reading this would not heed."""
     if "size" not in heeded:
-        _check_size(config.size, what)
+        _check_folder(what, {"size": config.size})
     kinds = dict.fromkeys(HANDLING, "series") | dict.fromkeys(COLUMNS, "a .csv file")
     for name, kind in kinds.items():
         given, usual = getattr(config, name), getattr(RunConfig, name)
@@ -134,9 +161,11 @@ def _check_heeded(config: RunConfig, what: str, heeded: Sequence[str]) -> None:
             raise ValueError(f"{name}: received {given!r} for {what}; accepted for {kind} only")
 
 
-def _check_size(size: int | None, what: str) -> None:
-    if size is not None:
-        raise ValueError(f"size: received {size} for {what}; accepted for folders of pictures only")
+def _check_folder(what: str, options: Mapping[str, object]) -> None:
+    """Refuses what only reading a folder would heed."""
+    for name, given in options.items():
+        if given is not None:
+            raise ValueError(f"{name}: received {given} for {what}; accepted for folders of pictures only")
 
 
 def _has_folders(path: Path) -> bool:
@@ -154,14 +183,21 @@ def _has_test(path: Path) -> bool:
         return False  # the training part, which is read first, says what is wrong
 
 
-def _sizes(root: Path, pattern: str) -> Iterator[tuple[int, int]]:
-    """Height and width of one picture after another; only headers are read."""
+def _looked_at(files: Iterable[Path], look: Callable[[Path], T]) -> Iterator[T]:
+    """What is seen of one picture after another."""
     with quiet_bombs():
-        for file in (file for file in root.glob(pattern) if file.suffix.lower() in SUFFIXES):
+        for file in files:
             try:
-                yield image_size(file)
-            except (OSError, SyntaxError, ValueError, UnidentifiedImageError, Image.DecompressionBombError):
-                continue  # reading the folder names it
+                yield look(file)
+            except Exception:  # decoders raise anything for a file that is broken; reading the folder names it
+                continue
+
+
+def _ground(files: Sequence[Path]) -> int:
+    """The grey on which the transparent pictures among some files show: one for all, so that they stay alike."""
+    some_files = [files[k] for k in some_rows(len(files), MANY).tolist()]
+    levels = [level for level in _looked_at(some_files, opaque_level) if level is not None]
+    return GROUNDS["white" if levels and sum(levels) / len(levels) < 0.5 else "black"]
 
 
 def _small(sizes: Iterable[tuple[int, int]]) -> bool:
@@ -186,13 +222,19 @@ def _reduced(sizes: Iterable[tuple[int, int]]) -> tuple[int, int] | int | None:
     return max(1, round(one[0] * LARGEST / max(one))), max(1, round(one[1] * LARGEST / max(one)))
 
 
+def check_sides(name: str, sides: Sequence[int]) -> None:
+    """Refuses images of a few pixels, and series of a few moments, in which no transformation can be seen."""
+    if min(sides) < LEAST:
+        what, unit = ("images", "pixels") if len(sides) == 2 else ("series", "moments")
+        got = f"{what} of {'×'.join(map(str, sides))} {unit}"
+        raise ValueError(f"{name}: received {got}; accepted are at least {LEAST}")
+
+
 def check_parts(data: DataSet, test: DataSet | None) -> None:
     """Raises a `ValueError` for data from which no classifier can be trained, or parts that do not match."""
     shape = tuple(data.x.shape[1:])
-    what, unit = ("images", "pixels") if len(shape) == 3 else ("series", "moments")
-    if min(shape[1:]) < LEAST:
-        got = "×".join(map(str, shape[1:]))
-        raise ValueError(f"data: received {what} of {got} {unit}; accepted are at least {LEAST}")
+    what = "images" if len(shape) == 3 else "series"
+    check_sides("data", shape[1:])
     if sum(n > 0 for n in data.counts()) < 2:
         raise ValueError(f"data: received {what} of {data.classes} alone; accepted are at least two classes")
     if test is None:

@@ -28,12 +28,12 @@ from .config import check_device
 from .coordinates import AFFINE, COLOUR, Wanted, resolve_ranges
 from .reporting import half_ranges
 from .sources import digest, some_rows
+from .symmetry_images import ground_of, learnable, levels
 from .symmetry_report import Symmetries, arcs, as_bytes, image_names, least_of, recentred, words
 from .symmetry_run import begin, finish, read_finder
 
 __all__ = ["SymmetryFinder"]
 
-EVEN = 0.05  # how far borders may be from one colour, on average, where images count as standing on it
 ROOM = 1.5  # how much wider than the random transformations the range of poses is
 BATCH = 256  # images at a time, when nothing is trained
 LEAST = 50  # samples for a range
@@ -42,8 +42,6 @@ VALIDATIONS, PATIENCE = 40, 8  # in the second stage, and how many of them witho
 WHOLE = {"angle": math.pi, "hue": 0.5}  # half of the circle
 NETWORK: dict[str, Any] = {"layers": 4, "width": 64, "bins": 12, "pool": 2, "noise": 0.1}
 SETTINGS = ("steps", "batch_size", "samples", "copies", "inference", "generative", "lr", "held", "seed")
-CHANNELS = (1, 2, 3, 4)  # of images whose channels come where they should
-NEAR = 1e-3  # what rounding may add to a level
 
 
 class SymmetryFinder(BaseEstimator):
@@ -113,11 +111,11 @@ class SymmetryFinder(BaseEstimator):
             y: ignored, as scikit-learn has it.
         """
         vars(self).pop("model_", None)  # a fit that fails leaves nothing that is half new
-        x, ranges = _images(X), self.looked_for()
+        x, ranges = learnable(X), self.looked_for()
         self._check()
         _check_colours(ranges, x)
         self.shape_, self.ranges_ = tuple(x.shape[1:]), ranges
-        ground = _ground(x) if set(ranges) <= set(AFFINE) else None
+        ground = ground_of(x) if set(ranges) <= set(AFFINE) else None
         self.ground_ = ground or [0.0] * len(x[0])
         movable = ground is not None and {"tx", "ty"} <= set(ranges)
         self.anchored_ = movable if self.anchored is None else self.anchored
@@ -236,6 +234,9 @@ class SymmetryFinder(BaseEstimator):
         check_device(self.device)
         if not 0 <= self.held < 1:
             raise ValueError(f"held: received {self.held!r}; accepted is a share, 0 <= held < 1")
+        names = list(self.looked_for())
+        if self.copies is not None and "angle" in names and ("tx" in names) != ("ty" in names):
+            raise ValueError(f"transform: received {', '.join(names)}; accepted are tx and ty beside angle, or neither")
 
     def _record(self, images: str) -> dict[str, Any]:
         """What a folder keeps of settings and data."""
@@ -311,7 +312,7 @@ class SymmetryFinder(BaseEstimator):
     def _seen(self, X: Any) -> Tensor:
         """Images of the shape that it was fitted on."""
         self._model()
-        x, (channels, height, width) = _images(X), self.shape_
+        x, (channels, height, width) = levels(X), self.shape_
         accepted = f"images (N, {channels}, {height}, {width}), as in fit"
         return check_tensor("X", x, accepted, tuple(x.shape[1:]) == self.shape_)
 
@@ -341,24 +342,6 @@ def _lead(every: Tensor, measured: int) -> str:
     some = "" if measured == len(every) else f" Ranges are those of {measured:,} of them, chosen at random."
     many = "1 image" if len(every) == 1 else f"{len(every):,} images"
     return f"{many} of {size} pixels; no labels were used.{some}"
-
-
-def _images(X: DataSet | Tensor | np.ndarray) -> Tensor:
-    accepted = "images (N, C, H, W), uint8 or floating-point within [0, 1]"
-    if not isinstance(X, DataSet | Tensor | np.ndarray) or (isinstance(X, np.ndarray) and X.dtype.kind not in "uif"):
-        raise ValueError(f"X: received {describe(X)}; accepted are {accepted}, or a data set of them")
-    x = X.x if isinstance(X, DataSet) else torch.as_tensor(X)
-    ok = x.ndim == 4 and x.numel() > 0 and (x.dtype == torch.uint8 or x.is_floating_point())
-    check_tensor("X", x, accepted, ok)
-    if x.shape[1] not in CHANNELS and x.shape[3] in CHANNELS:
-        last = f"{describe(x)}, whose channels seem to come last"
-        raise ValueError(f"X: received {last}; accepted are {accepted}: np.moveaxis(X, 3, 1) has them")
-    if x.dtype == torch.uint8:
-        return x
-    low, high = x.min().item(), x.max().item()
-    if not (low >= -NEAR and high <= 1 + NEAR):  # NaN is neither
-        raise ValueError(f"X: received images from {low:.4g} to {high:.4g}; accepted are {accepted}")
-    return x.to(torch.get_default_dtype())
 
 
 def _check_colours(ranges: Mapping[str, Any], x: Tensor) -> None:
@@ -392,13 +375,3 @@ def _group(ranges: Mapping[str, tuple[float, float]]) -> Group:
     if colour:
         parts.append(HSV(*colour, bounds={name: wide[name] for name in colour}))
     return parts[0] if len(parts) == 1 else Product(*parts)  # pyright: ignore[reportReturnType]
-
-
-def _ground(x: Tensor) -> list[float] | None:
-    """The colour of the borders if images stand on even ground, so that what moves is the subject; black is zero."""
-    level = as_signal(x[some_rows(len(x), 1000)], "bilinear")
-    edges = torch.cat((level[..., 0, :], level[..., -1, :], level[..., :, 0], level[..., :, -1]), -1).transpose(0, 1)
-    colour = edges.flatten(1).median(1).values
-    if (edges - colour[:, None, None]).abs().mean() > EVEN:
-        return None
-    return [0.0] * len(colour) if colour.max() < EVEN else colour.tolist()

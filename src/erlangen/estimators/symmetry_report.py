@@ -18,6 +18,7 @@ from ..report.canvas import pixels
 from ..report.symmetries import SymmetryFindings, middle_of, symmetries_page
 from ..utils.io import write_bytes, write_json
 from .coordinates import AFFINE
+from .symmetry_run import REPORT
 
 __all__ = ["Symmetries", "arcs", "as_bytes", "image_names", "least_of", "recentred", "words"]
 
@@ -60,8 +61,8 @@ class Symmetries:
 
     def save(self, folder: str | Path) -> list[Path]:
         """Writes symmetries.html and symmetries.json, and returns their paths."""
-        folder = Path(folder)
-        write_bytes(folder / "symmetries.html", symmetries_page(self.findings).encode())
+        page, numbers = (Path(folder) / name for name in REPORT)
+        write_bytes(page, symmetries_page(self.findings).encode())
         content = {
             "coordinates": self.rows(),
             "images": list(self.images),
@@ -69,8 +70,8 @@ class Symmetries:
             "left_out": list(self.left_out),
             "settings": self.findings.facts,
         }
-        write_json(folder / "symmetries.json", {**content, "provenance": self.findings.about})
-        return [folder / "symmetries.html", folder / "symmetries.json"]
+        write_json(numbers, {**content, "provenance": self.findings.about})
+        return [page, numbers]
 
 
 def recentred(v: Tensor, names: Sequence[str]) -> Tensor:

@@ -12,9 +12,10 @@ from torch import nn
 from ..utils.io import plain, read_json, write_json
 from .runs import CONFIG, WEIGHTS, load_weights, save_weights
 
-__all__ = ["begin", "finish", "read_finder"]
+__all__ = ["REPORT", "begin", "finish", "read_finder"]
 
 FORMAT = "symmetries-1"
+REPORT = ("symmetries.html", "symmetries.json")  # what `Symmetries.save` writes
 PARTS = {"ranges", "settings", "network", "anchored", "ground", "shape", "digest"}
 
 
@@ -79,12 +80,12 @@ def _check_same(folder: Path, was: Mapping[str, Any], now: Mapping[str, Any]) ->
 
 
 def _clear(folder: Path) -> None:
-    """Removes a run that was finished: its results are about to be replaced."""
+    """Removes a run that was finished, with its report: they are about to be replaced, and must not outlast it."""
     _read(folder)
     if not (folder / WEIGHTS).is_file():
         why = "holds a run that was not finished; accepted is another folder, or the same with resume=True to go on"
         raise FileExistsError(f"folder: received {str(folder)!r}, which {why}")
-    for name in (WEIGHTS, CONFIG, "log.jsonl"):
+    for name in (WEIGHTS, CONFIG, "log.jsonl", *REPORT):
         (folder / name).unlink(missing_ok=True)
     for part in (folder / "checkpoint", *folder.glob("collapsed-*")):
         shutil.rmtree(part, ignore_errors=True)

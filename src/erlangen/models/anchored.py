@@ -13,7 +13,9 @@ from ..transforms.spatial import pixel_centres
 from ..transforms.warp import as_signal
 from ..utils.shapes import check_positive, describe
 
-__all__ = ["Anchored", "moments"]
+__all__ = ["ANCHORED", "Anchored", "anchorable", "moments"]
+
+ANCHORED = "an Affine with factored=True and both translations"
 
 
 def moments(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -57,6 +59,11 @@ def root(square: Tensor, least: float) -> Tensor:
     return (square + side[..., None, None] * eye) / (a + d + 2 * side).sqrt()[..., None, None]
 
 
+def anchorable(transform: object) -> bool:
+    """Whether poses of a transform can start from moments."""
+    return isinstance(transform, Affine) and transform.factored and {"tx", "ty"} <= set(transform.names)
+
+
 class Anchored(Conditional):
     r"""A pose in the frame of moments: $f(x) = a(x)\, \phi(a(x)^{-1} x)$ with $a(x) = T(c)\, L$.
 
@@ -91,9 +98,8 @@ class Anchored(Conditional):
     @staticmethod
     def within(transform: Affine) -> Affine:
         """What the inner conditional is over: the transform, with the shear if it has an angle and two scales."""
-        if not (isinstance(transform, Affine) and transform.factored and {"tx", "ty"} <= set(transform.names)):
-            accepted = "an Affine with factored=True and both translations"
-            raise ValueError(f"transform: received {type(transform).__name__}; accepted is {accepted}")
+        if not anchorable(transform):
+            raise ValueError(f"transform: received {type(transform).__name__}; accepted is {ANCHORED}")
         names = set(transform.names)
         unlike = "angle" in names and ("stretch" in names or {"sx", "sy"} <= names)
         if not unlike or "shear" in names:

@@ -14,9 +14,9 @@ from ..nets import MLP
 from ..transforms import Group
 from ..transforms.warp import as_signal
 from ..utils.shapes import check_count, check_same, describe
-from .anchored import Anchored
+from .anchored import ANCHORED, Anchored, anchorable
 from .averaged import Averaged
-from .voted import Voted, check_unbounded
+from .voted import Voted, check_copies, check_unbounded
 
 __all__ = ["Marginals", "SymmetryModel"]
 
@@ -122,8 +122,12 @@ class SymmetryModel(nn.Module):
         if not isinstance(shape, Sequence) or len(shape) not in (2, 3):
             raise ValueError(f"shape: received {describe(shape)}; accepted is (C, H, W) or (C, L), of one signal")
         pixels = math.prod(check_count("shape", n) for n in shape)
-        see, bounded = MLP(pixels, tuple(inference)), bounded and not anchored
-        bounds = {} if bounded else {"bounds": check_unbounded(group)}
+        _check_anchored(group, anchored)
+        if copies is not None:
+            check_copies(group, copies)
+        see, bounded = MLP(pixels, _widths("inference", inference)), bounded and not anchored
+        freed: Any = ("anchored", True) if anchored else ("bounded", False)
+        bounds = {} if bounded else {"bounds": check_unbounded(group, *freed)}
         own: Any = Anchored.within(group) if anchored else group  # pyright: ignore[reportArgumentType]
         if copies is None:
             pose: Conditional = Gaussian.over(own, see.features, encoder=see, homoscedastic=True, spread=0.03, **bounds)
@@ -132,7 +136,7 @@ class SymmetryModel(nn.Module):
         if anchored:
             pose = Anchored(group, pose)  # pyright: ignore[reportArgumentType]
         pooled = [max(1, n // check_count("pool", pool)) for n in shape[1:]]
-        read = MLP(shape[0] * math.prod(pooled), tuple(generative), dropout=dropout)
+        read = MLP(shape[0] * math.prod(pooled), _widths("generative", generative), dropout=dropout)
         settings: Any = {"spread": 0.3, "hidden": (128, 128), **bounds, **flow}
         means = nn.AdaptiveAvgPool2d((pooled[0], pooled[1])) if len(pooled) == 2 else nn.AdaptiveAvgPool1d(pooled[0])
         encoder = nn.Sequential(means if pool > 1 else nn.Identity(), Noisy(noise), read)
@@ -212,13 +216,17 @@ class SymmetryModel(nn.Module):
     def marginals(
         self, x: Tensor, *, samples: int = 1000, bins: int = 50, generator: torch.Generator | None = None
     ) -> Marginals:
-        r"""The density of each coordinate of $p_\psi(\eta \mid \hat x)$, from samples, within the group's bounds."""
+        r"""The density of each coordinate of $p_\psi(\eta \mid \hat x)$, from samples.
+
+        Bins fill the group's bounds, and reach further where samples do, as those of a model without bounds may: they
+        are the same for all inputs, and every density integrates to 1.
+        """
         v = self.density(x).sample((check_count("samples", samples),), generator)
         low, high = self.group.bounds.to(v)
+        low, high = torch.minimum(low, v.amin((0, 1))), torch.maximum(high, v.amax((0, 1)))
         place = ((v - low) / (high - low) * check_count("bins", bins)).floor()
-        inside = (place >= 0) & (place <= bins)  # the last edge belongs to the last bin
-        index = place.clamp(0, bins - 1).long().movedim(0, -1)
-        counts = v.new_zeros(*v.shape[1:], bins).scatter_add_(-1, index, inside.to(v).movedim(0, -1))
+        index = place.clamp(0, bins - 1).long().movedim(0, -1)  # the last edge belongs to the last bin
+        counts = v.new_zeros(*v.shape[1:], bins).scatter_add_(-1, index, torch.ones_like(index, dtype=v.dtype))
         steps = torch.linspace(0, 1, bins + 1, dtype=v.dtype, device=v.device)
         return Marginals(low[:, None] + (high - low)[:, None] * steps, counts / samples * bins / (high - low)[:, None])
 
@@ -227,3 +235,16 @@ def _check_group(group: object) -> None:
     if not isinstance(group, Group) or group.support.is_discrete:
         accepted = "a Group with continuous coordinates (prototypes need inverses)"
         raise ValueError(f"group: received {type(group).__name__}; accepted is {accepted}")
+
+
+def _check_anchored(group: Group, anchored: object) -> None:
+    if anchored not in (True, False):
+        raise ValueError(f"anchored: received {describe(anchored)}; accepted is True or False")
+    if anchored and not anchorable(group):
+        raise ValueError(f"anchored: received True for {', '.join(group.names)}; accepted is {ANCHORED}")
+
+
+def _widths(name: str, widths: Sequence[int]) -> tuple[int, ...]:
+    if not isinstance(widths, Sequence) or not widths:
+        raise ValueError(f"{name}: received {describe(widths)}; accepted is a sequence of widths, such as (64, 32)")
+    return tuple(check_count(name, width) for width in widths)

@@ -15,7 +15,7 @@ from ..transforms import HSV, Affine, Group, Product, Transform
 from ..transforms.warp import as_signal
 from ..utils.shapes import check_count, check_finite, check_tensor
 
-__all__ = ["Voted", "check_unbounded", "direction"]
+__all__ = ["Voted", "check_copies", "check_unbounded", "direction"]
 
 SMALL = 1e-4  # squared length of a vote below which its direction says little
 
@@ -156,9 +156,22 @@ def _voted(transform: Transform, name: str | None) -> str:
     return name
 
 
-def check_unbounded(transform: Transform) -> None:
-    """Refuses circles that without bounds would be others: those have a length of 2π."""
+def check_copies(transform: Transform, copies: object) -> None:
+    """Refuses copies that have nothing to vote on, by the name that models have for them."""
+    check_count("copies", copies)
+    try:
+        _voted(transform, None)
+    except ValueError as error:
+        accepted = "None, or an Affine with factored=True, angle, and both translations or none, HSV, or a product"
+        raise ValueError(
+            f"copies: received {copies} for {', '.join(transform.names)}; accepted is {accepted}"
+        ) from error
+
+
+def check_unbounded(transform: Transform, name: str = "bounded", value: bool = False) -> None:
+    """Refuses circles that without bounds would be others, by the name of what takes these: those have 2π."""
     low, high = transform.bounds.tolist()
-    for name, periodic, a, b in zip(transform.names, transform.periodic, low, high, strict=True):
+    for circle, periodic, a, b in zip(transform.names, transform.periodic, low, high, strict=True):
         if periodic and not (math.isclose(a, -math.pi, rel_tol=1e-6) and math.isclose(b, math.pi, rel_tol=1e-6)):
-            raise ValueError(f"bounded: received False for {name} within [{a:.4g}, {b:.4g}]; accepted is True")
+            got = f"{name}: received {value} for {circle} within [{a:.4g}, {b:.4g}]"
+            raise ValueError(f"{got}; accepted is {not value}")

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from ..models import Averaged, Prediction
 from ..transforms.warp import as_signal
 from ..utils.compiling import uncompiled
-from ..utils.shapes import check_tensor, check_true, eager_on_cpu
+from ..utils.shapes import check_tensor, check_true, describe, eager_on_cpu
 from .equivariance import Equivariance
 
 __all__ = ["AveragedObjective", "Counted", "Objective", "accuracy", "groups_of", "labelled", "over_processes"]
@@ -19,6 +19,12 @@ __all__ = ["AveragedObjective", "Counted", "Objective", "accuracy", "groups_of",
 
 class Objective(nn.Module):
     """Owns what it trains. `forward(batch)` returns named scalars: "loss" is differentiated, the rest is logged."""
+
+    def __call__(self, batch: Sequence[Tensor]) -> dict[str, Tensor]:
+        """`forward`, of what is a batch: of a bare tensor it would take the first input for all of them."""
+        if isinstance(batch, Tensor):
+            raise ValueError(f"batch: received {describe(batch)}; accepted is (x,) or (x, y)")
+        return super().__call__(batch)
 
     def forward(self, batch: Sequence[Tensor]) -> dict[str, Tensor]:
         """The losses of a batch, (x, y) or (x,)."""

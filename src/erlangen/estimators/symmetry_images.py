@@ -1,0 +1,59 @@
+"""What a `SymmetryFinder` sees: images of any kind, and the ground on which they stand."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..data import DataSet
+from ..transforms.warp import as_signal
+from ..utils.shapes import check_tensor, describe
+from .sources import check_sides, some_rows
+
+__all__ = ["ground_of", "learnable", "levels"]
+
+EVEN = 0.05  # how far borders may be from one colour, on average, where images count as standing on it
+CHANNELS = (1, 2, 3, 4)  # of images whose channels come where they should
+NEAR = 1e-3  # what rounding may add to a level
+
+
+def learnable(X: DataSet | Tensor | np.ndarray) -> Tensor:
+    """Images from which something can be learned."""
+    x = levels(X)
+    check_sides("X", x.shape[2:])
+    if x.min() == x.max():
+        got = f"{len(x)} images in which every pixel is {x.min().item():.4g}"
+        raise ValueError(f"X: received {got}; accepted are images that show something")
+    return x
+
+
+def levels(X: DataSet | Tensor | np.ndarray) -> Tensor:
+    """Images of any kind as a tensor, uint8 or within [0, 1]."""
+    accepted = "images (N, C, H, W), uint8 or floating-point within [0, 1]"
+    if not isinstance(X, DataSet | Tensor | np.ndarray) or (isinstance(X, np.ndarray) and X.dtype.kind not in "uif"):
+        raise ValueError(f"X: received {describe(X)}; accepted are {accepted}, or a data set of them")
+    if isinstance(X, np.ndarray):  # torch takes no reversed axes and no foreign bytes, and warns of what is read-only
+        X = np.require(X, X.dtype.newbyteorder("="), ("C", "W"))
+    x = X.x if isinstance(X, DataSet) else torch.as_tensor(X)
+    ok = x.ndim == 4 and x.numel() > 0 and (x.dtype == torch.uint8 or x.is_floating_point())
+    check_tensor("X", x, accepted, ok)
+    if x.shape[1] not in CHANNELS and x.shape[3] in CHANNELS:
+        last = f"{describe(x)}, whose channels seem to come last"
+        raise ValueError(f"X: received {last}; accepted are {accepted}: np.moveaxis(X, 3, 1) has them")
+    if x.dtype == torch.uint8:
+        return x
+    low, high = x.min().item(), x.max().item()
+    if not (low >= -NEAR and high <= 1 + NEAR):  # NaN is neither
+        raise ValueError(f"X: received images from {low:.4g} to {high:.4g}; accepted are {accepted}")
+    return x.to(torch.get_default_dtype())
+
+
+def ground_of(x: Tensor) -> list[float] | None:
+    """The colour of the borders if images stand on even ground, so that what moves is the subject; black is zero."""
+    level = as_signal(x[some_rows(len(x), 1000)], "bilinear")
+    edges = torch.cat((level[..., 0, :], level[..., -1, :], level[..., :, 0], level[..., :, -1]), -1).transpose(0, 1)
+    colour = edges.flatten(1).median(1).values
+    if (edges - colour[:, None, None]).abs().mean() > EVEN:
+        return None
+    return [0.0] * len(colour) if colour.max() < EVEN else colour.tolist()

@@ -1,0 +1,89 @@
+"""Where the images of a run come from: what counts as one, and on what ground it lies."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from erlangen.estimators import RunConfig
+from erlangen.estimators.sources import load_images, load_parts
+
+
+def squares(folder, n=3, size=16):
+    folder.mkdir(parents=True)
+    for k in range(n):
+        Image.fromarray(np.full((size, size), 40 * k, np.uint8)).save(folder / f"{k}.png")
+    return folder
+
+
+@pytest.mark.parametrize("name", ["a/.hidden.png", "__MACOSX/0.png", ".cache/0.png"])
+def test_pictures_that_are_not_read_do_not_change_the_size_of_others(tmp_path, name):
+    for label in ("a", "b"):
+        squares(tmp_path / label)
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    Image.new("L", (20, 20)).save(tmp_path / name)
+    assert load_images(str(tmp_path)).x.shape == (6, 1, 16, 16)
+    train, _, size = load_parts(RunConfig(data=str(tmp_path)))
+    assert size is None
+    assert train.x.shape == (6, 1, 16, 16)
+
+
+def drawing(folder, name, level, alpha=255):
+    """A square of one level in a frame that nothing covers."""
+    folder.mkdir(exist_ok=True)
+    pixels = np.zeros((16, 16, 4), np.uint8)
+    pixels[4:12, 4:12] = (level, level, level, alpha)
+    Image.fromarray(pixels).save(folder / name)
+
+
+def test_transparent_pictures_lie_where_they_can_be_seen(tmp_path):
+    """On white if they are dark, on black if they are bright, and all of a folder on one."""
+    for name, levels, ground in (("dark", (0, 10), 255), ("bright", (255, 240), 0), ("both", (0, 250, 240), 0)):
+        for k, level in enumerate(levels):
+            drawing(tmp_path / name, f"{k}.png", level)
+        x = load_images(str(tmp_path / name)).x
+        assert x[..., 0, 0].eq(ground).all()
+        assert x[:, 0, 8, 8].tolist() == list(levels)
+        for word, grey in (("black", 0), ("white", 255)):
+            assert load_images(str(tmp_path / name), background=word).x[..., 0, 0].eq(grey).all()
+
+
+def test_only_pictures_with_transparent_and_opaque_pixels_decide_on_the_ground(tmp_path):
+    drawing(tmp_path, "bright.png", 200)
+    drawing(tmp_path, "nothing.png", 0, alpha=0)
+    for k in range(3):
+        Image.new("RGBA", (16, 16), (0, 0, 0, 255)).save(tmp_path / f"covered{k}.png")
+        Image.new("L", (16, 16)).save(tmp_path / f"grey{k}.png")
+    (tmp_path / "broken.png").touch()
+    x = load_images(str(tmp_path), unreadable="skip").x
+    assert len(x) == 8
+    assert x[0, 0, [0, 8], [0, 8]].tolist() == [0, 200]
+
+
+def test_a_background_is_for_folders(tmp_path):
+    np.savez(tmp_path / "mine.npz", x=np.zeros((4, 9, 9), np.uint8))
+    for source in (str(tmp_path / "mine.npz"), "glyphs"):
+        with pytest.raises(
+            ValueError, match=r"background: received white for the .*; accepted for folders of pictures"
+        ):
+            load_images(source, background="white")
+    with pytest.raises(ValueError, match="background: received 'grey'; accepted are 'auto', 'black' and 'white'"):
+        load_images(str(tmp_path), background="grey")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("nowhere", "which does not exist"),
+        ("nowhere.npz", "which does not exist"),
+        ("one.PNG", "which is a single picture"),
+        ("rows.csv", "which is no file of images"),
+        ("array.npy", r"which holds an array without a name \(np.savez\('images.npz', x=array\) gives it one\)"),
+    ],
+)
+def test_a_file_without_images_is_refused_in_the_words_of_images(tmp_path, name, words):
+    if not name.startswith("nowhere"):
+        (tmp_path / name).touch()
+    accepted = "accepted is a folder of pictures, with or without sub-folders, a .npz file, or a named set .*glyphs"
+    with pytest.raises(ValueError, match=f"data: received '.*{name}', {words}; {accepted}") as error:
+        load_images(str(tmp_path / name))
+    assert "class" not in str(error.value).replace(str(tmp_path), "")
