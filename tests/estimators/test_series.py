@@ -271,6 +271,10 @@ def test_numbers_of_numpy_are_numbers():
     wide, smooth = np.float32(0.5), np.float32(0.01)
     assert TimeWarpClassifier(**QUICK, epochs=1, spread=wide, weight=smooth).fit(np.ones((4, 9)), [0, 1, 0, 1])
     assert SeriesAligner(**QUICK, smoothness=smooth, lr=np.float32(0.01)).fit(np.ones((4, 9)))
+    counts = {"width": np.int64(4), "steps": np.int32(2), "batch_size": np.int64(2), "cells": np.int64(4)}
+    assert SeriesAligner(**counts, device="cpu").fit(np.ones((4, 9))).theta_.shape == (4, 3)
+    some = {"epochs": np.int64(1), "samples": np.int64(2), "eval_samples": np.int64(2)}
+    assert TimeWarpClassifier(**counts, **some, device="cpu").fit(np.ones((4, 9)), [0, 1, 0, 1]).theta_.shape == (4, 3)
 
 
 def test_a_fit_that_fails_leaves_nothing_half_new(monkeypatch):

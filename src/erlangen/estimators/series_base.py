@@ -146,7 +146,8 @@ class SeriesEstimator(TransformerMixin, BaseEstimator):
 
     def _rows(self) -> int:
         """How many series go through a network at a time, to bound memory."""
-        return max(1, VALUES // (max(self.width, self.n_channels_in_) * self.length_in_))
+        # An int, also where the width is a number of numpy: torch splits by nothing else.
+        return max(1, VALUES // (max(int(self.width), self.n_channels_in_) * self.length_in_))
 
     @torch.no_grad()
     def _theta(self, x: Tensor) -> Tensor:
