@@ -33,6 +33,13 @@ def test_variance_about_mean_of_classes():
     assert variance_about_mean(x[:1]).item() == 0
 
 
+def test_the_variance_of_many_series_takes_little_memory():
+    x, y = torch.randn(3000, 1, 2, dtype=torch.float64), torch.arange(3000) % 7
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as seen:
+        variance_about_mean(x, y)
+    assert max(event.self_cpu_memory_usage for event in seen.events()) < 3000**2  # not a byte for each pair of series
+
+
 def test_the_loss_does_not_reward_squeezing():
     """Squeezing all bumps against an end lowers their variance, but the mean no longer explains them."""
 

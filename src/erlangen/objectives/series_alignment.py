@@ -21,21 +21,24 @@ def variance_about_mean(x: Tensor, y: Tensor | None = None) -> Tensor:
 
     $$ \frac{1}{CL} \sum_{c, t} \frac{1}{N - K} \sum_i \bigl(x_{ict} - \bar x_{y_i ct}\bigr)^2, $$
 
-    with K the number of classes that occur; of one series to a class it is zero.
+    with K the number of classes that occur; of one series to a class it is zero. Memory grows with N, not with its
+    square.
 
     Shape:
         x: `(N, C, L)`; y: `(N,)`, or None for one class; result: `()`.
     """
-    means, classes = _means(x, y)
-    return (x - means).square().mean((1, 2)).sum() / (len(x) - classes).clamp(min=1)
+    y = torch.zeros(len(x), device=x.device) if y is None else y
+    _, place, size = y.unique(return_inverse=True, return_counts=True)
+    sums = x.new_zeros(len(size), *x.shape[1:]).index_add(0, place, x)
+    means = sums / size[:, None, None]
+    return (x - means[place]).square().mean((1, 2)).sum() / max(len(x) - len(size), 1)
 
 
-def _means(x: Tensor, y: Tensor | None) -> tuple[Tensor, Tensor]:
-    """For each series the mean of its class, `(N, C, L)`, and the number of classes, without a look at the values."""
+def _means(x: Tensor, y: Tensor | None) -> Tensor:
+    """For each series of a batch the mean of its class, `(N, C, L)`, without a look at the values."""
     y = torch.zeros(len(x), device=x.device) if y is None else y
     same = (y == y[:, None]).to(x.dtype)
-    size = same.sum(1, keepdim=True)
-    return ((same / size) @ x.flatten(1)).view_as(x), (1 / size).sum()
+    return ((same / same.sum(1, keepdim=True)) @ x.flatten(1)).view_as(x)
 
 
 class SeriesAlignment(Objective):
@@ -84,7 +87,7 @@ class SeriesAlignment(Objective):
         x, y = batch[0], batch[1] if len(batch) > 1 else None
         check_tensor("batch", x, "series (B, C, L)", x.ndim == 3)
         theta = self.conditional(x).mode
-        means, _ = _means(self.transform(x, theta), y)
+        means = _means(self.transform(x, theta), y)
         error = (x - self.transform(means, -theta)).square().mean()
         ends = F.pad(theta, (1, 1)) if self.transform.field.zero_boundary else theta
         stretch = ends.diff(dim=-1).square().sum(-1).mean()
