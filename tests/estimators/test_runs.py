@@ -12,6 +12,7 @@ from erlangen.distributions import GlobalUniform, MeanFieldUniform, RealNVP
 from erlangen.estimators import RunConfig, build_transform, fit_run, load_run, prepare, resolve_ranges
 from erlangen.estimators.reporting import half_ranges
 from erlangen.estimators.setting import build_model
+from erlangen.estimators.sources import describe_data
 from erlangen.estimators.training import train_run, training_config
 from erlangen.objectives import METHODS, HandMade, Plain, Terms
 from erlangen.report import run as report
@@ -321,6 +322,19 @@ def test_series_can_be_fitted_as_well(method, tmp_path, monkeypatch):
     assert "images" not in page.partition("Settings and use")[0].rpartition("</style>")[2]
     assert "A ring shows an angle" not in page
     assert told == ["series"]
+
+
+@pytest.mark.parametrize(("unit", "level"), [(1.0, 0.0), (2.0**-40, 0.0), (1.0, 2.0**17)])
+def test_series_of_any_unit_and_level_are_normalised(unit, level):
+    t = torch.arange(64) / 8
+    x = torch.stack((torch.sin(t), torch.full((64,), 0.1))).expand(8, 2, 64)
+    series = DataSet(x.float() * unit + level, torch.arange(8) % 2, ("a", "b"), "sines")
+    found = describe_data(series, {"train": series, "test": None})["normalise"]
+    exact = series.x[:, 0].double()
+    mean, std = exact.mean().item(), exact.std(correction=0).item()
+    assert found["mean"] == [pytest.approx(mean, abs=1e-6 * std), pytest.approx(series.x[0, 1, 0].item(), abs=1e-6)]
+    assert found["std"] == [pytest.approx(std, rel=1e-5), 1.0]
+    assert std == pytest.approx(unit * torch.sin(t).std(correction=0).item(), rel=1e-3)  # single precision held it
 
 
 def test_sets_of_the_archives_that_no_list_has(tmp_path, monkeypatch, caplog):

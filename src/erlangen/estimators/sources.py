@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -42,6 +43,7 @@ HANDLING, COLUMNS = ("missing", "unequal"), ("label", "series", "time")  # of se
 GROUNDS = {"black": 0, "white": 255}
 MANY = 1000  # pictures that decide on the ground
 LEAST = 8  # what the encoder of a conditional needs, and what a turn needs to be seen
+ROUNDING = 1e-14  # of the size of values, up to which they are the same
 
 
 def load_parts(config: RunConfig) -> tuple[DataSet, DataSet | None, int | None]:
@@ -277,16 +279,23 @@ def some_rows(count: int, n: int) -> Tensor:
 
 
 def _moments(data: DataSet) -> tuple[list[float], list[float]]:
-    """Mean and standard deviation of each channel, of images in [0, 1] or of series."""
+    """Mean and standard deviation of each channel, of images in [0, 1] or of series; of a constant the second is 1."""
+    count, zero = data.x.numel() // data.x.shape[1], torch.zeros(data.x.shape[1], 1, dtype=torch.float64)
+    mean = sum((part.sum(1, keepdim=True) for part in _channels(data)), zero) / count
+    # About the mean, for the square of a large one has no digits left for the variance.
+    std = (sum(((part - mean).square().sum(1, keepdim=True) for part in _channels(data)), zero) / count).sqrt()
+    size = torch.stack([part.abs().amax(1, keepdim=True) for part in _channels(data)]).amax(0)
+    std = torch.where(std > ROUNDING * size, std, 1.0)
+    digits = [6 - math.ceil(math.log10(one)) for one in std.flatten().tolist()]  # to a millionth of the deviation
+    rows = (zip(row.flatten().tolist(), digits, strict=True) for row in (mean, std))
+    return [[round(value, n) for value, n in row] for row in rows]  # pyright: ignore[reportReturnType]
+
+
+def _channels(data: DataSet) -> Iterator[Tensor]:
+    """The values of each channel, `(C, n)` for some signals after others."""
     scale = 255.0 if data.x.dtype == torch.uint8 else 1.0
-    sums = torch.zeros(2, data.x.shape[1], dtype=torch.float64)
     for part in data.x.split(1024):
-        x = part.double().cpu() / scale
-        rows = x.transpose(0, 1).flatten(1)
-        sums += torch.stack((rows.sum(1), rows.square().sum(1)))
-    mean, square = sums * data.x.shape[1] / data.x.numel()
-    std = (square - mean.square()).clamp(min=1e-6).sqrt()
-    return [[round(value, 6) for value in row.tolist()] for row in (mean, std)]  # pyright: ignore[reportReturnType]
+        yield (part.double().cpu() / scale).transpose(0, 1).flatten(1)
 
 
 def digest(what: object, *tensors: Tensor) -> str:
