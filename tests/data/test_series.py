@@ -52,6 +52,8 @@ def test_lengths():
         ([[NAN, 1.0]], {"missing": "drop"}, "1 series, all with missing values"),
         ([], {}, "received no series"),
         ([["a", "b"]], {}, r"series\[0\]: received <U1 of shape \(2,\)"),
+        ([[1.0, 2.0], [1e39, 1.0]], {}, r"series\[1\]: received values up to 1e\+39 .* float32 can hold; rescale them"),
+        ([[NAN, 1.0], [1e-50, 0.0]], {"missing": "drop"}, r"series\[1\]: received values up to 1e-50 in size"),
         ([[1.0]], {"missing": "zero"}, "missing: received 'zero'; accepted is one of 'raise', 'interpolate', 'drop'"),
         ([[1.0]], {"unequal": "cut"}, "unequal: received 'cut'"),
     ],
@@ -282,6 +284,14 @@ def test_what_is_masked_is_missing():
     assert stack_series([hidden], missing="interpolate").x.tolist() == [[[1, 2, 3]]]
     with pytest.raises(ValueError, match="1 missing values"):
         stack_series([hidden])
+
+
+def test_values_that_single_precision_cannot_hold(tmp_path):
+    x = np.array([[1e39, 1.0], [0.0, 0.0]])
+    assert torch.equal(stack_series(list(x), dtype=torch.float64).x[:, 0], torch.from_numpy(x))
+    np.savez(tmp_path / "mine.npz", x=x, y=np.array(["b", "a"]))
+    with pytest.raises(ValueError, match=r"mine.npz: series\[0\]: received values up to 1e\+39"):
+        load(tmp_path / "mine.npz")
 
 
 def test_npz_with_gaps(tmp_path):

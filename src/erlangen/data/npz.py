@@ -123,4 +123,6 @@ def _signals(path: Path, x: np.ndarray) -> Tensor:
         x = np.moveaxis(x, 3, 1)
     elif x.ndim == (3 if image else 2):
         x = x[:, None]
-    return torch.from_numpy(np.ascontiguousarray(x if image and x.dtype == np.uint8 else x.astype(np.float32)))
+    if not image:
+        return torch.from_numpy(x.astype(np.float64))  # `stack_series` refuses what float32 cannot hold
+    return torch.from_numpy(np.ascontiguousarray(x if x.dtype == np.uint8 else x.astype(np.float32)))

@@ -54,8 +54,8 @@ def stack_series(
         dtype: of the result.
 
     Raises:
-        ValueError: series that are empty, of different channels or infinite, or what `missing` and `unequal` refuse;
-            the message names the first.
+        ValueError: series that are empty, of different channels, infinite, or too large or too small for `dtype`, or
+            what `missing` and `unequal` refuse; the message names the first.
 
     Example:
         >>> a, b = np.array([0.0, np.nan, 2.0]), np.array([1.0, 5.0])
@@ -74,7 +74,7 @@ def stack_series(
     filled = [_fill(i, trimmed[i], missing) for i in kept]
     target = _length([len(one[0]) for one in filled], unequal, length)
     x = np.stack([_stretch(one, target, unequal) for one in filled])
-    return Stacked(torch.from_numpy(x).to(dtype), torch.tensor(kept))
+    return Stacked(_cast(torch.from_numpy(x), dtype, kept), torch.tensor(kept))
 
 
 def unmasked(x: Any) -> np.ndarray:
@@ -143,3 +143,14 @@ def _stretch(one: np.ndarray, length: int, unequal: Unequal) -> np.ndarray:
     if unequal == "pad":
         return np.pad(one, ((0, 0), (0, length - have)), mode="edge")
     return np.stack([np.interp(np.linspace(0, have - 1, length), np.arange(have), row) for row in one])
+
+
+def _cast(x: Tensor, dtype: torch.dtype, kept: list[int]) -> Tensor:
+    """Series in another type, in which the largest value of each is still a number, and not zero unless it was."""
+    peak = x.abs().amax((1, 2))
+    lost = peak.to(dtype).isinf() | ((peak > 0) & (peak.to(dtype) == 0))
+    if lost.any():
+        i = int(lost.nonzero()[0])
+        got, name = f"values up to {float(peak[i]):.4g} in size", str(dtype).removeprefix("torch.")
+        raise ValueError(f"series[{kept[i]}]: received {got}; accepted are those that {name} can hold; rescale them")
+    return x.to(dtype)
