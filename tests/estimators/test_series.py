@@ -178,6 +178,41 @@ def test_all_kinds_of_series(kind, x):
         assert set(model.predict(x)) <= {"a", "b"}
 
 
+@pytest.mark.parametrize("unit", [2.0**-40, 2.0**-300, 2.0**300])
+def test_the_unit_of_a_channel_does_not_matter(unit):
+    x = np.random.default_rng(0).normal(size=(5, 2, 9))
+    model, other = (SeriesAligner(**QUICK).fit(x * [[1.0], [scale]]) for scale in (1.0, unit))
+    np.testing.assert_array_equal(other.theta_, model.theta_)  # of a power of two not even the rounding differs
+    assert other.scale_[0, 1].item() == unit * model.scale_[0, 1].item()
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, -1e-30, 1e9])
+def test_what_differs_by_rounding_is_constant(value):
+    x = np.full((5, 9), value)
+    x[::2] *= 1 + 4 * np.finfo(np.float64).eps
+    assert SeriesAligner(**QUICK).fit(x).scale_.tolist() == [[[1.0]]]
+
+
+@pytest.mark.parametrize("normalise", ["all", "each"])
+def test_a_large_level_takes_no_digits_away(normalise):
+    """Of 2³⁰ and a multiple of 2⁻²⁰ double precision has all digits, and single precision none."""
+    x, level = np.round(np.random.default_rng(0).normal(size=(6, 9)) * 2**20) / 2**20, 2.0**30
+    model = SeriesAligner(**QUICK, normalise=normalise).fit(x + level)
+    theta = torch.tensor(model.theta_, dtype=torch.float32)
+    with torch.no_grad():
+        aligned = model.transform_(torch.tensor(x[:, None], dtype=torch.float32), theta)[:, 0].double().numpy()
+    close = {"rtol": 0, "atol": 2e-6}  # some units in the last place of single precision
+    np.testing.assert_allclose(model.transform(x + level) - level, aligned, **close)
+    np.testing.assert_allclose(model.mean_[0, 0] - level, aligned.mean(0), **close)
+    compared = model._scaled(torch.tensor(x[:, None] + level))[:, 0].double().numpy()
+    over = {"axis": 1, "keepdims": True} if normalise == "each" else {}
+    np.testing.assert_allclose(compared, (x - x.mean(**over)) / x.std(**over), **close)
+    before = compared if normalise == "each" else x
+    assert model.variance_before_ == pytest.approx(before.var(0, ddof=1).mean(), rel=1e-5)
+    if normalise == "all":
+        assert model.variance_ == pytest.approx(aligned.var(0, ddof=1).mean(), rel=1e-5)
+
+
 @pytest.mark.parametrize("kind", [SeriesAligner, TimeWarpClassifier])
 def test_double_precision_for_those_who_want_it(kind):
     torch.set_default_dtype(torch.float64)

@@ -104,14 +104,15 @@ class SeriesAligner(SeriesEstimator):
         self.classes_ = None
         labels = torch.zeros(len(x), dtype=torch.long) if y is None else self._labels(x, y)
         self._standardise(x)
-        scaled, seed = self._scaled(x), self._seed()
+        seed = self._seed()
         with seeded(seed):
             self.transform_ = CPAB((self.cells,))
             widths = (self.width,) * 3
             encoder = SeriesLocaliser(self.n_channels_in_, widths=widths, bins=BINS, dropout=0.0)
             self.conditional_ = Dirac(self.transform_.features, encoder.features, encoder=encoder)
         objective = SeriesAlignment(self.transform_, self.conditional_, smoothness=self.smoothness)
-        loader = TensorLoader(scaled, labels, batch_size=min(self.batch_size, len(x)), seed=seed, drop_last=True)
+        batch = min(self.batch_size, len(x))
+        loader = TensorLoader(self._scaled(x), labels, batch_size=batch, seed=seed, drop_last=True)
         how = Optimiser("adam", self.lr, schedule=Cosine())
         places: Any = {"seed": seed, "accelerator": self.device, "progress": False}
         fit(objective, loader, Config(steps=self.steps, optimiser=how, **places))
@@ -120,16 +121,16 @@ class SeriesAligner(SeriesEstimator):
 
     def _measured(self, x: torch.Tensor, labels: torch.Tensor) -> Self:
         """Notes the means of what is aligned, and the variance about them before and after."""
-        theta = torch.as_tensor(self.theta_, dtype=x.dtype)
-        aligned, compared = self._warp(x, theta), x if self.normalise == "all" else self._scaled(x)
+        theta = torch.from_numpy(self.theta_)
+        aligned, compared = self._warp(x, theta), x if self.normalise == "all" else self._normalised(x)
         both = compared, aligned if compared is x else self._warp(compared, theta)
         self.variance_before_, self.variance_ = (float(variance_about_mean(s, labels)) for s in both)
         groups = [aligned[labels == label].mean(0) for label in labels.unique()]
-        self.mean_ = torch.stack(groups).double().numpy()
+        self.mean_ = torch.stack(groups).numpy()
         return self
 
-    def _scaled(self, x: torch.Tensor) -> torch.Tensor:
+    def _normalised(self, x: torch.Tensor) -> torch.Tensor:
         if self.normalise == "all":
-            return super()._scaled(x)
+            return super()._normalised(x)
         offset, scale = moments(x, (2,))
         return (x - offset) / scale

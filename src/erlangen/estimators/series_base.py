@@ -23,6 +23,7 @@ __all__ = ["BINS", "SeriesEstimator", "counted", "moments"]
 
 VALUES = 2**25  # between two layers of a network, at a time: with float32 128 MiB
 BINS = 8  # of time, in which a localiser takes means
+ROUNDING = 16  # units in the last place, up to which values are the same
 
 
 class SeriesEstimator(TransformerMixin, BaseEstimator):
@@ -89,19 +90,18 @@ class SeriesEstimator(TransformerMixin, BaseEstimator):
         if theta.shape != (len(x), self.transform_.features) or not np.isfinite(theta).all():
             wanted = (len(x), self.transform_.features)
             raise ValueError(f"theta: received {theta.dtype} of shape {theta.shape}; accepted are finite {wanted}")
-        return self._like(self._warp(x, -torch.as_tensor(theta, dtype=x.dtype)), X)
+        return self._like(self._warp(x, -torch.as_tensor(theta, dtype=torch.float64)), X)
 
     def _read(self, X: Any, *, reset: bool = False) -> Tensor:
-        """Series of one length as a tensor; at `reset` notes their number of channels and length."""
+        """Series of one length in double precision; at `reset` notes their number of channels and length."""
         if reset:
             vars(self).pop("theta_", None)  # a fit that is interrupted leaves nothing that is half new
         if self.missing not in ("raise", "interpolate"):
             raise ValueError(f"missing: received {self.missing!r}; accepted are 'raise' and 'interpolate'")
         if not (isinstance(X, list | tuple) and len({np.shape(one) for one in X}) > 1):
             X = self._array(unmasked(X) if isinstance(X, np.ma.MaskedArray) else X, reset)
-        length, dtype = (None, torch.get_default_dtype()) if reset else (self.length_in_, self.offset_.dtype)
-        how: Any = {"missing": self.missing, "unequal": self.unequal, "length": length, "dtype": dtype}
-        x = stack_series(list(X), **how).x
+        how: Any = {"missing": self.missing, "unequal": self.unequal, "length": None if reset else self.length_in_}
+        x = stack_series(list(X), dtype=torch.float64, **how).x
         if reset:
             self.n_channels_in_, self.length_in_ = int(x.shape[1]), int(x.shape[2])
             self.n_features_in_ = self.n_channels_in_ * self.length_in_
@@ -132,8 +132,13 @@ class SeriesEstimator(TransformerMixin, BaseEstimator):
         """Notes mean and deviation of each channel."""
         self.offset_, self.scale_ = moments(x, (0, 2))
 
-    def _scaled(self, x: Tensor) -> Tensor:
+    def _normalised(self, x: Tensor) -> Tensor:
+        """What is compared, in double precision: of a large level nothing is left."""
         return (x - self.offset_) / self.scale_
+
+    def _scaled(self, x: Tensor) -> Tensor:
+        """The same in the type of the networks."""
+        return self._normalised(x).to(self.transform_.bounds.dtype)
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -157,9 +162,13 @@ class SeriesEstimator(TransformerMixin, BaseEstimator):
 
     @torch.no_grad()
     def _warp(self, x: Tensor, theta: Tensor) -> Tensor:
-        home, rows = self.transform_.bounds.device, self._rows()
-        parts = zip(x.split(rows), theta.split(rows), strict=True)
-        return torch.cat([self.transform_(part.to(home), v.to(home)).cpu() for part, v in parts])
+        """Warped series in double precision; each is scaled for it, so that a large level takes no digits away."""
+        offset, scale = moments(x, (2,))
+        home, rows = self.transform_.bounds, self._rows()
+        both = (values.to(home.dtype).split(rows) for values in ((x - offset) / scale, theta))
+        parts = ((part.to(home.device), v.to(home.device)) for part, v in zip(*both, strict=True))
+        warped = [self.transform_(part, v).cpu().double() for part, v in parts]
+        return scale * torch.cat(warped) + offset
 
     def _like(self, x: Tensor, X: Any) -> np.ndarray:
         """In the shape of the input, and in its type where that is floating-point."""
@@ -180,9 +189,22 @@ class SeriesEstimator(TransformerMixin, BaseEstimator):
 
 
 def moments(x: Tensor, over: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation over some dimensions, which are kept; that of a constant is taken to be 1."""
-    mean, deviation = x.mean(over, keepdim=True), x.std(over, keepdim=True, correction=0)
-    return mean, torch.where(deviation > 1e-7 * (1 + mean.abs()), deviation, 1.0)
+    """Mean and standard deviation over some dimensions, which are kept; that of a constant is taken to be 1.
+
+    Constant is what differs by rounding only, measured by the size of its own values: they may be of any unit.
+    """
+    size = _size(x, over)
+    mean = size * (x / size).mean(over, keepdim=True)  # in parts of the size, for sums and squares may be too large
+    rest = x - mean
+    spread = _size(rest, over)
+    deviation = spread * (rest / spread).square().mean(over, keepdim=True).sqrt()
+    return mean, torch.where(deviation > ROUNDING * torch.finfo(x.dtype).eps * size, deviation, 1.0)
+
+
+def _size(x: Tensor, over: tuple[int, ...]) -> Tensor:
+    """The largest absolute value, 1 where there is none."""
+    size = x.abs().amax(over, keepdim=True)
+    return torch.where(size > 0, size, 1.0)
 
 
 def _depth(X: Any) -> int | None:
