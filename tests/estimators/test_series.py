@@ -269,6 +269,45 @@ def test_lengths_and_gaps_are_handled_only_as_asked():
         SeriesAligner(**QUICK, missing="drop").fit(np.ones((3, 5)))
 
 
+@pytest.mark.parametrize("shape", [(6, 9), (6, 2, 9)])
+def test_an_end_that_no_series_has_is_left_out_only_as_asked(shape):
+    x = np.random.default_rng(0).normal(size=shape)
+    x[..., -2:] = np.nan
+    with pytest.raises(ValueError, match="X: received no value but NaN in the last 2 of 9 moments of all series"):
+        SeriesAligner(**QUICK).fit(x)
+    model = SeriesAligner(**QUICK, missing="interpolate").fit(x)
+    assert (model.length_in_, model.n_features_in_) == (7, np.prod(shape[1:]))
+    aligned = model.transform(x)  # also of series that have these moments, though empty
+    np.testing.assert_array_equal(aligned, model.transform(x[..., :-2]))
+    assert model.inverse_transform(aligned).shape == (*shape[:-1], 7)
+    whole = np.random.default_rng(0).normal(size=shape)
+    with pytest.raises(ValueError, match="series of length 9 for the length 7"):
+        model.transform(whole)
+    classifier = TimeWarpClassifier(**QUICK, epochs=1, missing="interpolate").fit(x, [0, 1] * 3)
+    assert classifier.predict(x).shape == (6,)
+
+
+class Frame(np.ndarray):
+    """A table with names, in place of a data frame of a library that nothing else here needs."""
+
+    columns = np.array([f"t{i}" for i in range(9)], dtype=object)
+
+
+@pytest.mark.parametrize("unequal", ["raise", "pad", "resample"])
+def test_names_of_columns_have_to_be_those_of_the_fit(unequal, monkeypatch):
+    monkeypatch.setattr("sklearn.utils.validation._get_feature_names", lambda X: getattr(X, "columns", None))
+    x = np.random.default_rng(0).normal(size=(6, 9))
+    frame, turned = x.view(Frame), x.view(Frame)
+    turned.columns = Frame.columns[::-1]
+    model = SeriesAligner(**QUICK, unequal=unequal).fit(frame)
+    assert model.feature_names_in_.tolist() == Frame.columns.tolist()
+    assert model.transform(frame).shape == (6, 9)
+    with pytest.raises(ValueError, match="Feature names must be in the same order as they were in fit"):
+        model.transform(turned)
+    for other in (x, x[:, None], list(x[:, None])):
+        assert not hasattr(model.fit(frame).fit(other), "feature_names_in_")
+
+
 @pytest.mark.parametrize(
     ("x", "message"),
     [
@@ -276,7 +315,10 @@ def test_lengths_and_gaps_are_handled_only_as_asked():
         (np.ones((4, 1, 8)), "unequal: received series of length 8 for the length 9"),
         (np.ones((4, 8)), "X has 8 features, but SeriesAligner is expecting 9"),
         (np.full((4, 9), np.inf), "infinite"),
-        (np.ones(9), "Expected 2D array"),
+        (np.ones(9), r"X: received an array of shape \(9,\); accepted are series \(n, time\) or \(n, channels, time\)"),
+        (np.ones((1, 1, 4, 9)), r"X: received an array of shape \(1, 1, 4, 9\); accepted are series"),
+        ([], r"X: received an array of shape \(0,\); accepted are series"),
+        (None, "X: received NoneType None; accepted are series"),
         ([["a", "b"]], "dtype='numeric' is not compatible|could not convert|numbers"),
     ],
 )
@@ -284,6 +326,12 @@ def test_other_series_than_in_training_are_refused(x, message):
     model = SeriesAligner(**QUICK).fit(np.random.default_rng(0).normal(size=(5, 9)))
     with pytest.raises(ValueError, match=message):
         model.transform(x)
+
+
+@pytest.mark.parametrize("x", [np.ones(9), np.ones((1, 1, 4, 9)), [], None, "abc"])
+def test_what_is_no_set_of_series_is_refused(x):
+    with pytest.raises(ValueError, match=r"X: received .*; accepted are series \(n, time\) or \(n, channels, time\)"):
+        SeriesAligner(**QUICK).fit(x)
 
 
 @pytest.mark.parametrize("bad", [{"cells": 0}, {"steps": 0}, {"width": 1.5}, {"batch_size": -1}, {"smoothness": -1}])

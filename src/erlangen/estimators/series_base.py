@@ -17,7 +17,7 @@ from ..data import stack_series
 from ..data.sequences import unmasked
 from ..distributions import Conditional
 from ..transforms import Transform
-from ..utils.shapes import check_count
+from ..utils.shapes import check_count, describe
 
 __all__ = ["BINS", "SeriesEstimator", "counted", "moments"]
 
@@ -95,7 +95,8 @@ class SeriesEstimator(TransformerMixin, BaseEstimator):
     def _read(self, X: Any, *, reset: bool = False) -> Tensor:
         """Series of one length in double precision; at `reset` notes their number of channels and length."""
         if reset:
-            vars(self).pop("theta_", None)  # a fit that is interrupted leaves nothing that is half new
+            for name in ("theta_", "feature_names_in_"):  # a fit that is interrupted leaves nothing that is half new
+                vars(self).pop(name, None)
         if self.missing not in ("raise", "interpolate"):
             raise ValueError(f"missing: received {self.missing!r}; accepted are 'raise' and 'interpolate'")
         if not (isinstance(X, list | tuple) and len({np.shape(one) for one in X}) > 1):
@@ -104,21 +105,34 @@ class SeriesEstimator(TransformerMixin, BaseEstimator):
         x = stack_series(list(X), dtype=torch.float64, **how).x
         if reset:
             self.n_channels_in_, self.length_in_ = int(x.shape[1]), int(x.shape[2])
-            self.n_features_in_ = self.n_channels_in_ * self.length_in_
+            width = X.shape[-1] if isinstance(X, np.ndarray) else self.length_in_
+            self.n_features_in_ = self.n_channels_in_ * width
+            self._check_ends(width)
         elif x.shape[1] != self.n_channels_in_:
             raise ValueError(f"X: received {x.shape[1]} channels; accepted is {self.n_channels_in_}, as in fit")
         if x.shape[-1] < 2:
             raise ValueError(f"X: received series of n_features = {x.shape[-1]}; accepted are at least 2 moments")
         return x
 
+    def _check_ends(self, width: int) -> None:
+        """Refuses an array at the end of which nothing is known of any series, unless that was asked for."""
+        if self.missing == self.unequal == "raise" and self.length_in_ < width:
+            got = f"no value but NaN in the last {width - self.length_in_} of {width} moments of all series"
+            raise ValueError(f"X: received {got}; accepted is none, or missing='interpolate' to leave these out")
+
     def _array(self, X: Any, reset: bool) -> np.ndarray:
-        """An array, checked as scikit-learn checks it; of series `(n, time)` it also compares the lengths."""
-        options: Any = {"dtype": "numeric", "ensure_all_finite": False}
-        if _depth(X) == 3 or self.unequal != "raise":
-            found: Any = check_array(X, allow_nd=True, **options)
+        """An array, checked as scikit-learn checks it; of series `(n, time)` it also compares lengths and names."""
+        options: Any = {"dtype": "numeric", "ensure_all_finite": False, "allow_nd": True}
+        shape = _shape(X)
+        if reset or (len(shape) == 2 and self._as_in_fit(shape[1])):
+            found: Any = validate_data(self, X, reset=reset, **options)
         else:
-            found = validate_data(self, X, reset=reset, allow_nd=True, **options)
+            found = check_array(X, **options)
         return found
+
+    def _as_in_fit(self, width: int) -> bool:
+        """Whether series have to be as wide as in fit, or are; aligned ones lack what no series of the fit had."""
+        return width == self.n_features_in_ or (self.unequal == "raise" and width != self.length_in_)
 
     def _labels(self, x: Tensor, y: Any) -> Tensor:
         """The place of the label of each series among `classes_`, which this notes, `(n,)`."""
@@ -207,9 +221,14 @@ def _size(x: Tensor, over: tuple[int, ...]) -> Tensor:
     return torch.where(size > 0, size, 1.0)
 
 
-def _depth(X: Any) -> int | None:
-    """The number of dimensions, also of a list of arrays."""
-    return np.ndim(X[0]) + 1 if isinstance(X, list | tuple) and X else getattr(X, "ndim", None)
+def _shape(X: Any) -> tuple[int, ...]:
+    """The shape of an array of series, which may be a list of them."""
+    shape = tuple(X.shape if hasattr(X, "shape") else np.asarray(X).shape)
+    if len(shape) not in (2, 3):
+        got = f"an array of shape {shape}" if shape else describe(X)
+        accepted = "series (n, time) or (n, channels, time). Reshape your data: one series is X[None]"
+        raise ValueError(f"X: received {got}; accepted are {accepted}")
+    return shape
 
 
 def counted(estimator: Any, names: Sequence[str]) -> None:
