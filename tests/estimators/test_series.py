@@ -75,10 +75,24 @@ def test_back_in_its_own_time(aligner, bumps):
     assert np.abs(back - unseen).mean() < 0.06
     wrong = model.inverse_transform(model.transform(unseen), -theta)
     assert np.abs(wrong - unseen).mean() > 0.15
-    with pytest.raises(ValueError, match=r"theta: received None for 7 series, but the estimator was fitted on 300"):
-        model.inverse_transform(unseen[:7])
+    others = (unseen[:7], unseen, train, model.transform(unseen), model.transform(train)[::-1])  # some are as many
+    for other in others:
+        message = f"theta: received None for {len(other)} series, which are not the 300 of the fit, aligned; accepted"
+        with pytest.raises(ValueError, match=message):
+            model.inverse_transform(other)
     with pytest.raises(ValueError, match=r"theta: received float64 of shape \(300, 9\)"):
         model.inverse_transform(unseen[:7], theta)
+
+
+@pytest.mark.parametrize("level", [0.0, 1e6])
+def test_the_series_of_the_fit_are_known_again_also_in_single_precision(level):
+    x = np.random.default_rng(0).normal((level, 0.0), size=(6, 9, 2)).swapaxes(1, 2)
+    model = SeriesAligner(**QUICK).fit(x)
+    aligned = model.transform(x)
+    for some in (aligned, aligned.astype(np.float32), list(aligned)):
+        np.testing.assert_array_equal(model.inverse_transform(some), model.inverse_transform(some, model.theta_))
+    with pytest.raises(ValueError, match="theta: received None for 6 series"):
+        model.inverse_transform(np.where(np.arange(9) == 4, aligned + 0.01, aligned))
 
 
 def test_levels_and_sizes_of_their_own_do_not_matter_if_each_is_normalised(bumps):
@@ -375,7 +389,7 @@ def test_a_fit_that_fails_leaves_nothing_half_new(monkeypatch):
 def test_what_interpolation_takes_of_noise(aligner):
     """Of white noise a third, on average over where between two moments a value is read: 1 - E(u² + (1 - u)²)."""
     model, noise = aligner[0], np.random.default_rng(0).normal(size=(300, 1, 128))
-    left = model.inverse_transform(noise).var()  # with the warps of training, which know nothing of this noise
+    left = model.inverse_transform(noise, model.theta_).var()  # warps of training, which know nothing of this noise
     assert left == pytest.approx(2 / 3, abs=0.03)
 
 

@@ -116,14 +116,14 @@ class SeriesAligner(SeriesEstimator):
         how = Optimiser("adam", self.lr, schedule=Cosine())
         places: Any = {"seed": seed, "accelerator": self.device, "progress": False}
         fit(objective, loader, Config(steps=self.steps, optimiser=how, **places))
-        self._fitted(x)
-        return self._measured(x, labels)
+        return self._measured(x, self._fitted(x), labels)
 
-    def _measured(self, x: torch.Tensor, labels: torch.Tensor) -> Self:
+    def _measured(self, x: torch.Tensor, aligned: torch.Tensor, labels: torch.Tensor) -> Self:
         """Notes the means of what is aligned, and the variance about them before and after."""
-        theta = torch.from_numpy(self.theta_)
-        aligned, compared = self._warp(x, theta), x if self.normalise == "all" else self._normalised(x)
-        both = compared, aligned if compared is x else self._warp(compared, theta)
+        both = x, aligned
+        if self.normalise == "each":
+            compared = self._normalised(x)
+            both = compared, self._warp(compared, torch.from_numpy(self.theta_))
         self.variance_before_, self.variance_ = (float(variance_about_mean(s, labels)) for s in both)
         groups = [aligned[labels == label].mean(0) for label in labels.unique()]
         self.mean_ = torch.stack(groups).numpy()

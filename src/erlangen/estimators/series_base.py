@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,12 +17,14 @@ from ..data import stack_series
 from ..data.sequences import unmasked
 from ..distributions import Conditional
 from ..transforms import Transform
+from ..utils.seeds import generator
 from ..utils.shapes import check_count, describe
 
 __all__ = ["BINS", "SeriesEstimator", "counted", "moments"]
 
 VALUES = 2**25  # between two layers of a network, at a time: with float32 128 MiB
 BINS = 8  # of time, in which a localiser takes means
+SKETCH = 4  # numbers that are kept of a series
 ROUNDING = 16  # units in the last place, up to which values are the same
 
 
@@ -42,6 +44,7 @@ class SeriesEstimator(TransformerMixin, BaseEstimator):
     length_in_: int
     classes_: Any
     theta_: np.ndarray
+    _aligned: Tensor
     offset_: Tensor
     scale_: Tensor
     transform_: Transform
@@ -54,7 +57,8 @@ class SeriesEstimator(TransformerMixin, BaseEstimator):
             X: series, see `fit`.
 
         Returns:
-            The aligned series, in the shape of X; `(n, channels, time)` where X is a list.
+            The aligned series, `(n, time)` where X is such an array, else `(n, channels, time)`; in single precision
+            where X is. The time is that of the series of the fit, `length_in_`, also where X is longer or shorter.
         """
         check_is_fitted(self)
         x = self._read(X)
@@ -76,16 +80,13 @@ class SeriesEstimator(TransformerMixin, BaseEstimator):
 
         Args:
             X: aligned series.
-            theta: the warp of each, as `warps` gives it for the series before they were aligned; those of the series
-                that the estimator was fitted on if None.
+            theta: the warp of each, as `warps` gives it for the series before they were aligned. It may be None where
+                X are the series that the estimator was fitted on, aligned: their warps are `theta_`.
         """
         check_is_fitted(self)
         x = self._read(X)
-        if theta is None and len(x) != len(self.theta_):
-            raise ValueError(
-                f"theta: received None for {len(x)} series, but the estimator was fitted on {len(self.theta_)}; "
-                "accepted are the warps of these series, as `warps` gives them"
-            )
+        if theta is None:
+            self._check_aligned(x)
         theta = np.asarray(self.theta_ if theta is None else theta)
         if theta.shape != (len(x), self.transform_.features) or not np.isfinite(theta).all():
             wanted = (len(x), self.transform_.features)
@@ -157,11 +158,28 @@ class SeriesEstimator(TransformerMixin, BaseEstimator):
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def _fitted(self, x: Tensor) -> Self:
-        """Notes the warps of the series that it was fitted on."""
+    def _fitted(self, x: Tensor) -> Tensor:
+        """Notes the warps of the series that it was fitted on; returns these, aligned."""
         self.conditional_.eval()
-        self.theta_ = self._theta(x).double().numpy()
-        return self
+        theta = self._theta(x)
+        aligned = self._warp(x, theta)
+        self._aligned, self.theta_ = self._sketch(aligned), theta.double().numpy()
+        return aligned
+
+    def _sketch(self, x: Tensor) -> Tensor:
+        """A few numbers that tell series from others: their parts along fixed random directions, `(n, SKETCH)`."""
+        parts = ((x - self.offset_) / self.scale_).flatten(1)
+        directions = torch.randn(parts.shape[1], SKETCH, generator=generator(0), dtype=x.dtype)
+        return parts @ directions / parts.shape[1] ** 0.5
+
+    def _check_aligned(self, x: Tensor) -> None:
+        """Refuses series other than those that the estimator was fitted on, aligned."""
+        rounding = 1e-4
+        if torch.equal(x, x.float().double()):  # in single precision since, of which a large level takes digits away
+            rounding += 2e-7 * float((x / self.scale_).abs().max())
+        if len(x) != len(self._aligned) or (self._sketch(x) - self._aligned).abs().max() > rounding:
+            got = f"None for {len(x)} series, which are not the {len(self._aligned)} of the fit, aligned"
+            raise ValueError(f"theta: received {got}; accepted are the warps of these series, as `warps` gives them")
 
     def _rows(self) -> int:
         """How many series go through a network at a time, to bound memory."""
@@ -185,7 +203,7 @@ class SeriesEstimator(TransformerMixin, BaseEstimator):
         return scale * torch.cat(warped) + offset
 
     def _like(self, x: Tensor, X: Any) -> np.ndarray:
-        """In the shape of the input, and in its type where that is floating-point."""
+        """With as many dimensions as the input, and in single precision where that is."""
         single = getattr(X, "dtype", None) == np.float32
         found = x.numpy().astype(np.float32 if single else np.float64)
         flat = not isinstance(X, list | tuple) and np.asarray(X).ndim == 2

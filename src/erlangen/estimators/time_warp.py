@@ -131,7 +131,8 @@ class TimeWarpClassifier(ClassifierMixin, SeriesEstimator):
         # What is predicted for a series then depends on no other.
         self.averaged_.points, self.averaged_.largest = "common", self._rows()
         self.averaged_.eval()
-        return self._fitted(x)
+        self._fitted(x)
+        return self
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability of each class, averaged over warps (P-STN equation 19).
