@@ -133,6 +133,9 @@ def test_a_table_of_series(tmp_path, capsys):
     assert fit("long.csv", *options, "--unequal", "pad", "--method", "none", "--validation", "0") == 0
     assert load_run("run").record["data"]["shape"] == [1, 10]
     assert fit("--resume", "--output", "run", "--steps", "3", tiny=False) == 0
+    (tmp_path / "gap.csv").write_text("label,t0,t1,t2\nup,0,,2\ndown,2,1,0\n")
+    assert fit("gap.csv", "--transform", "warp") == 2
+    refused(capsys, "1 missing values (NaN) of 3; accepted are none, or --missing interpolate, or --missing drop.")
 
 
 def test_pictures_of_several_sizes(shapes, tmp_path, capsys):

@@ -40,7 +40,7 @@ def test_lengths():
         (
             [[1.0, NAN, 2.0]],
             {},
-            r"series\[0\]: received 1 missing values \(NaN\) of 3; accepted are none, or missing='interp",
+            r"series\[0\]: received 1 missing values .* of 3; accepted are none, or missing='interpolate' \(stack_ser",
         ),
         ([[1.0, 2.0], [1.0]], {}, "unequal: received series of lengths from 1 to 2 .*unequal='resample'"),
         ([[1.0, 2.0]], {"length": 3}, "unequal: received series of length 2 for the length 3"),

@@ -28,8 +28,7 @@ FIELDS = {
 
 # Of the library's words for an option and its value, those of the command line.
 WORDS = {
-    "missing='interpolate'": "--missing interpolate",
-    "missing='drop' where series may be left out": "--missing drop",
+    "missing='interpolate' (stack_series and files: also missing='drop')": "--missing interpolate, or --missing drop",
     "unequal='resample'": "--unequal resample",
     "unequal='pad'": "--unequal pad",
     "unreadable='skip'": "--unreadable skip",

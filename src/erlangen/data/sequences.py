@@ -112,7 +112,7 @@ def _fill(i: int, one: np.ndarray, missing: Missing) -> np.ndarray:
     if missing == "raise":
         raise ValueError(
             f"series[{i}]: received {int(gaps.sum())} missing values (NaN) of {gaps.size}; accepted are none, or "
-            "missing='interpolate', or missing='drop' where series may be left out"
+            "missing='interpolate' (stack_series and files: also missing='drop')"
         )
     if gaps.all(1).any():
         raise ValueError(f"series[{i}]: received a channel without any value; accepted is at least one in each")
