@@ -219,7 +219,14 @@ def test_a_table_with_a_moment_to_a_row(tmp_path):
         ("id,label,t,x\n1,a,0,2\n1,a,0,2", {"series": "id", "time": "t"}, "time: received the series '1'"),
         ("id,label,t,x\n1,a,0,2\n1,a,,2", {"series": "id", "time": "t"}, "time: received the series '1'"),
         ("label,t0\na,1", {"time": "t"}, "time: received 't' without series"),
-        ("1,2\n3,4", {"series": "id"}, "series='id', but there is no line of names"),
+        ("5,2\n3,4", {"series": "id"}, "series='id', but there is no line of names"),
+        ("0,1,2\n3,4,5", {}, "label='label', but the columns are 0, 1, 2;"),
+        (",0,1,2\n0,3,4,5", {"label": None}, "received a first column without a name, such as an index"),
+        ("label,t,label\na,1,b", {}, "label='label', but 2 columns have this name; one is needed"),
+        ("id,id,label,x\n1,1,a,2", {"series": "id"}, "series='id', but 2 columns have this name"),
+        ("id,label,x\n1,a,2\n ,a,3", {"series": "id"}, "line 3: received no 'id'; accepted is one for each moment"),
+        ("label\tt0\na\t1", {}, r"line 1: received one cell, 'label\\tt0'; accepted are cells between commas or semic"),
+        ("1 0.5 2", {}, "line 1: received one cell, '1 0.5 2'; accepted are cells between commas or semicolons"),
         ("id,label,x\n1,a,2\n1,b,3", {"series": "id"}, "the series '1' has the labels a, b"),
         ("id,label,x\n1,a,2\n1,a", {"series": "id"}, "line 3 has 2 cells, not 3"),
         ("label,t0\na,1\n\na,one", {}, "line 4, column 't0': received 'one'; accepted is a number"),
@@ -239,6 +246,20 @@ def test_names_of_columns_may_be_numbers(tmp_path):
     assert read_series(tmp_path / "mine.csv").x.tolist() == [[[5, 6]]]
     write(tmp_path / "mine.csv", "kind,0,1\nup,5,6\n")
     assert read_series(tmp_path / "mine.csv", label="kind").classes == ("up",)
+    for head in ("0,1,2", "1,2,3"):
+        write(tmp_path / "mine.csv", f"{head}\n5,6,7\n8,9,8\n")
+        assert read_series(tmp_path / "mine.csv", label=None).x.tolist() == [[[5, 6, 7]], [[8, 9, 8]]]
+    write(tmp_path / "mine.csv", "0,1,3\n5,6,7\n")  # values
+    assert read_series(tmp_path / "mine.csv", label=None).x.tolist() == [[[0, 1, 3]], [[5, 6, 7]]]
+
+
+def test_labels_that_are_numbers_are_compared_by_value(tmp_path):
+    for ending, cut in (("csv", ","), ("tsv", "\t")):
+        rows = ["1,5,6", "1.0,7,8", "2,3,4", "90071992547409931,3,4", "90071992547409932,3,4", "1.5,1,2"]
+        write(tmp_path / f"mine.{ending}", "\n".join(rows).replace(",", cut))
+        data = read_series(tmp_path / f"mine.{ending}")
+        assert set(data.classes) == {"1", "1.5", "2", "90071992547409931", "90071992547409932"}
+        assert data.y[0] == data.y[1]
 
 
 def test_moments_are_put_in_the_order_of_their_times(tmp_path):

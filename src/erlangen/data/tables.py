@@ -15,7 +15,7 @@ from .files import naming
 from .npz import npz
 from .sequences import Missing, Unequal, check_handling, stack_series
 from .sets import DataSet
-from .ucr import archive
+from .ucr import archive, whole
 
 __all__ = ["SERIES", "read_series"]
 
@@ -38,9 +38,9 @@ def read_series(
 
     A `.csv` holds one series to a row, with the label in the column of that name (without a line of names: in the
     first column); or, if `series` names a column, one moment to a row, where rows with the same value in that column
-    are one series, in their order, and every other column is a channel. Values lie between commas or semicolons;
-    empty cells, NA, NaN and ? are missing values. `.npz` is read as by `npz`, `.tsv` and `.ts` as the archives
-    publish them.
+    are one series, in their order, and every other column is a channel. A first line 0, 1, 2, … or 1, 2, 3, … has
+    names. Values lie between commas or semicolons; empty cells, NA, NaN and ? are missing values. `.npz` is read as by
+    `npz`, `.tsv` and `.ts` as the archives publish them.
 
     Args:
         path: the file.
@@ -111,7 +111,7 @@ class Table(NamedTuple):
 
     @classmethod
     def read(cls, path: Path, known: Collection[str | None]) -> Self:
-        """A file; its first line has names where one of them is known, or where there are words behind the first."""
+        """A file; its first line has names where one is known, some behind the first are words, or all count."""
         try:
             with path.open(newline="", encoding="utf-8-sig") as file:
                 first = file.readline()
@@ -126,7 +126,11 @@ class Table(NamedTuple):
             raise ValueError("it is empty")
         lines, rows = [line for line, _ in found], [row for _, row in found]
         head = [cell.strip() for cell in rows[0]]
-        if not set(head) & (set(known) - {None}) and not _words(head[1:]):
+        named = bool(set(head) & (set(known) - {None}))
+        if len(head) == 1 and not named and _words(head):
+            got = f"line {lines[0]}: received one cell, {head[0][:40]!r}"
+            raise ValueError(f"{got}; accepted are cells between commas or semicolons")
+        if not named and not _words(head[1:]) and not _counts(head):
             return cls(None, rows, lines)
         if not head[0]:
             raise ValueError("received a first column without a name, such as an index; accepted is one with a name")
@@ -137,6 +141,8 @@ class Table(NamedTuple):
         if self.names is None or name not in self.names:
             have = "there is no line of names" if self.names is None else f"the columns are {shorten(self.names)}"
             raise ValueError(f"{role}={name!r}, but {have}; {role} names a column")
+        if self.names.count(name) > 1:
+            raise ValueError(f"{role}={name!r}, but {self.names.count(name)} columns have this name; one is needed")
         return self.names.index(name)
 
     def number(self, row: int, place: int) -> float:
@@ -150,8 +156,8 @@ class Table(NamedTuple):
             raise ValueError(f"{where}; accepted is a number such as 1.5, or nothing where it is missing") from None
 
     def label(self, row: int, place: int | None) -> str:
-        """The label of a row; all are of one class where there are none."""
-        found = "series" if place is None else self.rows[row][place].strip()
+        """The label of a row, as of the archives: 1 and 1.0 are the same; all are of one class where there are none."""
+        found = "series" if place is None else whole(self.rows[row][place])
         if not found:
             raise ValueError(f"line {self.lines[row]}: received no label; accepted is one for each series")
         return found
@@ -176,7 +182,9 @@ class Table(NamedTuple):
             raise ValueError(f"received the columns {shorten(self.names or [])}; accepted is one more, with values")
         members: dict[str, list[int]] = {}
         for k, row in enumerate(self.rows):
-            members.setdefault(row[at].strip(), []).append(k)
+            if not (name := row[at].strip()):
+                raise ValueError(f"line {self.lines[k]}: received no {series!r}; accepted is one for each moment")
+            members.setdefault(name, []).append(k)
         if when is not None:
             members = {name: self._in_time(name, rows, when) for name, rows in members.items()}
         signals = [np.array([[self.number(k, i) for k in rows] for i in channels]) for rows in members.values()]
@@ -212,6 +220,12 @@ def _words(cells: Sequence[str]) -> bool:
     except ValueError:
         return True
     return False
+
+
+def _counts(cells: Sequence[str]) -> bool:
+    """Whether they count from 0 or 1, as the columns of an array; an index before them has no name."""
+    cells = cells[1:] if not cells[0] else cells
+    return len(cells) > 1 and any(list(cells) == [str(k + i) for i in range(len(cells))] for k in (0, 1))
 
 
 def shorten(names: Sequence[str], most: int = 8) -> str:

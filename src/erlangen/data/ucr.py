@@ -118,7 +118,7 @@ def _tsv(text: str) -> Part:
     if bare := [number for number, cells in cut.items() if not cells[0].strip()]:
         raise ValueError(f"line {bare[0]}: received no label; accepted is one for each series")
     series = [_numbers(cells[1:], number) for number, cells in cut.items()]
-    return Part(series, [_whole(cells[0]) for cells in cut.values()], None)
+    return Part(series, [whole(cells[0]) for cells in cut.values()], None)
 
 
 def _ts(text: str) -> Part:
@@ -133,7 +133,7 @@ def _ts(text: str) -> Part:
             if key.lower() == "@timestamps" and holds:
                 raise ValueError("received time stamps, which are not read; accepted are evenly spaced values")
             if key.lower() == "@classlabel" and holds:
-                classes = tuple(map(_whole, words[1:]))
+                classes = tuple(map(whole, words[1:]))
             continue
         if classes is None:
             raise ValueError("received no class labels; accepted are sets for classification, with @classLabel true")
@@ -142,7 +142,7 @@ def _ts(text: str) -> Part:
         if len({len(row) for row in rows}) != 1:
             raise ValueError(f"line {number}: received channels of different lengths, or none; accepted is one length")
         series.append(np.array(rows))
-        labels.append(_whole(label))
+        labels.append(whole(label))
     if not data:
         raise ValueError("received no line @data; accepted are series after it")
     return Part(series, labels, classes)
@@ -157,10 +157,11 @@ def _numbers(cells: Sequence[str], line: int) -> np.ndarray:
         raise ValueError(f"line {line}: {error}; accepted are {accepted}") from None
 
 
-def _whole(label: str) -> str:
+def whole(label: str) -> str:
     """A label as the archives mean it: 1, 1.0 and 1.0000000e+00 are the same class."""
     try:
         number = float(label)
     except ValueError:
         return label.strip()
-    return str(int(number)) if number.is_integer() else label.strip()
+    exact = number.is_integer() and abs(number) < 2**53  # a longer number is a name, which a float would change
+    return str(int(number)) if exact else label.strip()
