@@ -138,6 +138,16 @@ def test_a_table_of_series(tmp_path, capsys):
     refused(capsys, "1 missing values (NaN) of 3; accepted are none, or --missing interpolate, or --missing drop.")
 
 
+@pytest.mark.parametrize("how", ["resample", "pad"])
+def test_parts_of_different_lengths(how, tmp_path, capsys):
+    for part, longest in (("TRAIN", 12), ("TEST", 10)):
+        rows = ["\t".join(map(str, [i % 2, *range(longest - i % 3)])) for i in range(12)]
+        (tmp_path / f"Toy_{part}.tsv").write_text("\n".join(rows))
+    assert fit("Toy_TRAIN.tsv", "--transform", "warp", "--method", "none", "--unequal", how, "--output", "run") == 0
+    assert capsys.readouterr().out.startswith("test ")
+    assert load_run("run").record["data"]["shape"] == [1, 12]
+
+
 def test_pictures_of_several_sizes(shapes, tmp_path, capsys):
     shutil.copytree(shapes, tmp_path / "mixed")
     file = next((tmp_path / "mixed" / "snail").iterdir())

@@ -92,6 +92,30 @@ def test_tsv(root):
     assert data.name == "ucr/Toy"
 
 
+@pytest.mark.parametrize("ending", ["tsv", "npz"])
+def test_parts_are_brought_to_the_length_of_the_training_part(tmp_path, ending):
+    train, test = "1\t0\t1\t2\t3\n2\t4\t6\n", "1\t0\t3\n2\t8\t9\n"
+    path = tmp_path / f"Toy_TRAIN.{ending}"
+    if ending == "tsv":
+        write(path, train)
+        write(tmp_path / "Toy_TEST.tsv", test)
+    else:
+        parts = {"x_train": np.array([[0.0, 1, 2, 3], [4, 6, NAN, NAN]]), "x_test": np.array([[0.0, 3], [8, 9]])}
+        np.savez(path, **parts, y_train=np.array([1, 2]), y_test=np.array([1, 2]))
+    assert read_series(path, split="test", unequal="pad").x.tolist() == [[[0, 3, 3, 3]], [[8, 9, 9, 9]]]
+    assert read_series(path, split="test", unequal="resample").x[0].tolist() == [[0, 1, 2, 3]]
+    assert read_series(path, unequal="pad").x.shape == (2, 1, 4)
+    assert read_series(path, split="test").x.shape == (2, 1, 2)  # of one length, as they are
+
+
+def test_a_test_part_that_is_longer_is_not_cut(tmp_path):
+    write(tmp_path / "Toy_TRAIN.tsv", "1\t0\t4\n2\t4\n")
+    write(tmp_path / "Toy_TEST.tsv", "1\t0\t1\t2\n")
+    with pytest.raises(ValueError, match=r"Toy_TEST.tsv: length: received 2 for a series of 3, of which 'pad' cuts"):
+        read_series(tmp_path / "Toy_TRAIN.tsv", split="test", unequal="pad")
+    assert read_series(tmp_path / "Toy_TRAIN.tsv", split="test", unequal="resample").x.tolist() == [[[0, 2]]]
+
+
 def test_ts(root):
     write(root / "Multivariate_ts/Toy/Toy_TRAIN.ts", TS)
     with pytest.raises(ValueError, match=r"Toy_TRAIN.ts: series\[1\]: received 1 missing values"):

@@ -35,7 +35,8 @@ def npz(
         path: the file.
         split: "train", also for a file without parts, or "test".
         missing: what to do about missing values of series, NaN, see `stack_series`.
-        unequal: what to do about series of different lengths, which end in NaN, see `stack_series`.
+        unequal: what to do about series of different lengths, which end in NaN, see `stack_series`; the test part is
+            brought to the length of the training part, if there is one.
         unlabelled: whether labels are left alone, and may be missing: all signals then have the label 0.
 
     Shape:
@@ -64,8 +65,12 @@ def npz(
     signals = _signals(path, x)
     if signals.dtype == torch.uint8 or signals.ndim == 4:
         return DataSet(signals, labels, classes, path.stem)
+    length = None
     with naming(path):
-        signals, kept = stack_series(list(signals.numpy()), missing=missing, unequal=unequal)
+        if split == "test" and unequal != "raise" and "x_train" in arrays:
+            train = _signals(path, arrays["x_train"])
+            length = stack_series(list(train.numpy()), missing=missing, unequal=unequal).x.shape[-1]
+        signals, kept = stack_series(list(signals.numpy()), missing=missing, unequal=unequal, length=length)
     return DataSet(signals, labels[kept], classes, path.stem)
 
 

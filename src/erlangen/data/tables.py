@@ -50,7 +50,8 @@ def read_series(
         time: the column that says when, with `series`: rows of a series are put in the order of its numbers, whose
             steps have to be even, and it is no channel.
         missing: what to do about missing values, see `stack_series`.
-        unequal: what to do about different lengths, see `stack_series`.
+        unequal: what to do about different lengths, see `stack_series`; of files that have parts, both are brought to
+            the longest of the training part.
 
     Shape:
         x: `(N, C, L)`, float32.

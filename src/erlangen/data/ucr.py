@@ -46,7 +46,8 @@ def ucr(name: str, split: str = "train", *, missing: Missing = "raise", unequal:
         name: of the set.
         split: "train" or "test", as the curators divided it.
         missing: what to do about missing values, see `stack_series`.
-        unequal: what to do about different lengths, see `stack_series`; every part is brought to its own longest.
+        unequal: what to do about different lengths, see `stack_series`; both parts are brought to the longest of the
+            training part.
 
     Shape:
         x: `(N, C, L)`, float32.
@@ -77,7 +78,7 @@ def archive(path: Path, *, split: str = "train", missing: Missing = "raise", une
         path: the file; for the test part, one whose name ends in `_TRAIN`, beside which there is a `_TEST`.
         split: "train" or "test".
         missing: see `stack_series`.
-        unequal: see `stack_series`.
+        unequal: see `stack_series`; the test part is brought to the length of the training part.
     """
     files = {"train": path}
     if path.stem.endswith("_TRAIN"):
@@ -88,8 +89,12 @@ def archive(path: Path, *, split: str = "train", missing: Missing = "raise", une
         raise DataUnavailableError(f"split: {got}; accepted is {accepted}")
     read = {name: _read(file) for name, file in files.items() if file.is_file()}
     part, classes = read[split], _classes(list(read.values()))
+    length = None
+    if split == "test" and unequal != "raise":
+        with naming(path):
+            length = stack_series(read["train"].series, missing=missing, unequal=unequal).x.shape[-1]
     with naming(files[split]):
-        x, kept = stack_series(part.series, missing=missing, unequal=unequal)
+        x, kept = stack_series(part.series, missing=missing, unequal=unequal, length=length)
         if alien := [label for label in part.labels if label not in classes]:
             raise ValueError(f"received the label {alien[0]!r}; accepted are those that @classLabel lists: {classes}")
         y = torch.tensor([classes.index(label) for label in part.labels])
