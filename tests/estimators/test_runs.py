@@ -14,6 +14,7 @@ from erlangen.estimators.reporting import half_ranges
 from erlangen.estimators.setting import build_model
 from erlangen.estimators.sources import describe_data
 from erlangen.estimators.training import train_run, training_config
+from erlangen.models import Normalise
 from erlangen.objectives import METHODS, HandMade, Plain, Terms
 from erlangen.report import run as report
 from erlangen.report.run_figures import accuracy_figure
@@ -335,6 +336,24 @@ def test_series_of_any_unit_and_level_are_normalised(unit, level):
     assert found["mean"] == [pytest.approx(mean, abs=1e-6 * std), pytest.approx(series.x[0, 1, 0].item(), abs=1e-6)]
     assert found["std"] == [pytest.approx(std, rel=1e-5), 1.0]
     assert std == pytest.approx(unit * torch.sin(t).std(correction=0).item(), rel=1e-3)  # single precision held it
+
+
+def test_a_localiser_sees_series_of_any_unit_alike():
+    """In microvolts or in volts; twin: of images, which are between 0 and 1, it sees the levels as they are."""
+    x = torch.randn(6, 1, 32).cumsum(-1)
+    found = []
+    for unit in (1.0, 1e-6):
+        normalise = {"mean": [0.0], "std": [unit]}
+        about = {"shape": [1, 32], "classes": ["a", "b"], "normalise": normalise}
+        config = RunConfig(**TINY | {"method": "stn", "transform": {"warp": 0.2}, "net": "series-cnn"})
+        model = build_model(config, about)
+        torch.nn.init.normal_(model.conditional.loc.last.weight, generator=torch.Generator().manual_seed(0))
+        found.append(model.eval().conditional(x * unit).mean)
+    torch.testing.assert_close(*found)
+    assert found[0].std(0).max() > 1e-3
+    about = {"shape": [1, 28, 28], "classes": ["a", "b"], "normalise": {"mean": [0.5], "std": [0.1]}}
+    q = build_model(RunConfig(**TINY | {"method": "stn", "transform": {"angle": 1.0}}), about).conditional
+    assert not any(isinstance(part, Normalise) for part in q.modules())
 
 
 def test_sets_of_the_archives_that_no_list_has(tmp_path, monkeypatch, caplog):

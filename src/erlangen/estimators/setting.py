@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from ..data import DataSet
 from ..models import Averaged, Normalise
 from ..nets import build
@@ -129,13 +131,16 @@ def build_model(config: RunConfig, about: Mapping[str, Any]) -> Averaged:
     }.get(config.net or "", {})
     with seeded(config.seed):
         net = build(config.net or "lenet", classes=len(about["classes"]), channels=channels, size=tuple(size), **own)
+        conditional, normalise = method.conditional(transform, channels), Normalise(**about["normalise"])
+        if len(size) == 1 and conditional.encoder is not None:  # series come in any unit, images between 0 and 1
+            conditional.encoder = nn.Sequential(normalise, conditional.encoder)
         return Averaged(
             net,
             transform,
-            method.conditional(transform, channels),
+            conditional,
             samples=config.samples,
             eval_samples=config.eval_samples,
-            normalise=Normalise(**about["normalise"]),
+            normalise=normalise,
             largest=VIEWS,
             **method.averaging,
         )
