@@ -138,6 +138,7 @@ def calibrate_gate(
         raise ValueError(f"share: received {share!r}; accepted is a share, 0 <= share < 1")
     if "gate" in how:
         raise ValueError(f"gate: received {how['gate']!r}; accepted is none: it is what is looked for")
+    check_count("batch", batch)
     x = _checked(x, transform, conditional)
     if not len(x):
         raise ValueError("x: received no inputs; accepted is at least one")
@@ -146,7 +147,7 @@ def calibrate_gate(
         others = f"of others about {1 / (len(x) + 1):.1%} will move"
         warnings.warn(f"x: received {len(x)}, too few for a share of {share:g}: none moves, {others}", stacklevel=3)
     gains = []
-    for part in x.split(check_count("batch", batch)):
+    for part in x.split(batch):
         moved = mean_shift(part, transform, conditional, **how).x
         gains.append(_gain(conditional, transform.origin.expand(len(part), -1), part, moved))
     return torch.cat(gains).sort().values[len(x) - 1 - may].item()

@@ -3,7 +3,7 @@ r"""What mean-shift can go by before a frozen classifier: a network that was tau
 No label is needed: images of the training set are taken to be upright, are turned by angles uniform on the circle, and
 a conditional learns what turns them back (`PoseLikelihood`). Where it is the posterior of the angle, it turns with its
 input, and mean-shift comes to rest at its mean. It is seldom sure, and an upright image that is turned away costs what
-a turned one that is turned back brings. Hence the gate of `mean_shift`: the least at which no more than `SPARED` of
+a turned one that is turned back brings. Hence the gate of `mean_shift`: the least at which no more than a share of
 upright images move, among those that were set aside.
 """
 
@@ -30,7 +30,6 @@ from .classify import Training, data_set
 __all__ = ["SHIFT", "Posing", "Shifted", "gate", "posed"]
 
 SHIFT: dict[str, Any] = {"step_size": 1.0, "steps": 5}
-SPARED = 0.005
 FEATURES = 64
 
 
@@ -72,6 +71,7 @@ class Posing:
         training: the data, and those set aside for the gate.
         net: its encoder.
         epochs: how long; with a rate of `lr` that falls along a cosine.
+        spared: the share of upright images that the gate may move.
     """
 
     training: Training
@@ -79,6 +79,7 @@ class Posing:
     epochs: int = 60
     batch: int = 128
     lr: float = 2e-3
+    spared: float = 0.005
 
 
 def build(config: Posing) -> PoseLikelihood:
@@ -126,4 +127,6 @@ def gate(pose: PoseLikelihood, config: Posing, samples: int) -> float:
     turn = pose.moves.group
     held, device = data_set(config.training, "held").x, turn.bounds.device
     with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-        return calibrate_gate(held.to(device) / 255, turn, pose.conditional, share=SPARED, samples=samples, **SHIFT)
+        return calibrate_gate(
+            held.to(device) / 255, turn, pose.conditional, share=config.spared, samples=samples, **SHIFT
+        )

@@ -35,7 +35,6 @@ from ..cache import kept_many
 from ..draw import sheet
 from . import frozen
 from .draw import NAMES, TINTS
-from .frozen import data_set, localise, upright
 
 METHODS = ("upright", "cnn", "stn", "pstn")
 WORDS = {**NAMES, "upright": "upright digits", "cnn": "no localiser"}
@@ -105,17 +104,17 @@ def run(config: Config) -> list[Row]:
             configs = [replace(own, seed=config.count * config.seed + k) for k in range(config.count)]
             test = digits(own, "test", config.tested)
             for one, model in zip(configs, trained(configs, config.device), strict=True):
-                found = localise(model, test, alone=method in ("upright", "cnn"))
+                found = frozen.localise(model, test, alone=method in ("upright", "cnn"))
                 row: Row = {"method": method, "dataset": f"{own.source}-rotated", "depth": depth, "seed": one.seed}
-                row |= {"scale": 1.0, "accuracy": 100 * found.right.double().mean().item()}
-                rows.append(row | {"variance": found.centre[:, 0].var().item()})
+                accuracy, variance = 100 * found.right.double().mean().item(), found.centre[:, 0].var().item()
+                rows.append(row | {"scale": 1.0, "accuracy": accuracy, "variance": variance})
     return rows
 
 
 def digits(config: Training, split: str, inputs: int) -> Any:
     """Turned, or upright for the method of that name."""
-    turned = config.method != "upright"
-    return data_set("rotated", config.source, split, inputs) if turned else upright(config.source, split, inputs)
+    place = config.source, split, inputs
+    return frozen.upright(*place) if config.method == "upright" else frozen.data_set("rotated", *place)
 
 
 def trained(configs: list[Training], device: str) -> list[Averaged]:
