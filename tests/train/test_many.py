@@ -56,10 +56,10 @@ def transformer(seed, conditional=StudentT, weight=1e-3, **kwargs):
     return PSTN(averaged, weight, burn_in=2).to(DOUBLE)
 
 
-def warper(seed):
+def warper(seed, cells=4):
     """A series whose time is warped."""
     torch.manual_seed(seed)
-    move = CPAB((4,))
+    move = CPAB((cells,))
     q = StudentT.over(move, 6, encoder=nn.Sequential(nn.Flatten(), nn.Linear(24, 6)))
     net = nn.Sequential(nn.Conv1d(2, 3, 3), nn.BatchNorm1d(3), nn.Flatten(), nn.Linear(30, 3))
     return PSTN(Averaged(net, move, q, samples=3).to(DOUBLE), 1e-2).to(DOUBLE)
@@ -202,15 +202,31 @@ def test_resumed_as_never_stopped(tmp_path):
         fit_many(tinies(2), loaders, faster)
 
 
+@pytest.mark.parametrize(
+    ("spoil", "match"),
+    [
+        (lambda x, y: (x, y + 1), r"^loaders\[1\]: .*labels"),
+        (lambda x, y: (x.index_fill(0, torch.tensor([2]), math.nan), y), r"^loaders\[1\]: .*NaN"),
+    ],
+)
+def test_what_an_objective_refuses_alone_it_refuses_with_others(spoil, match):
+    """Mapped over, it cannot look at values: labels would be an IndexError, and NaN a loss that diverges."""
+    x, y = torch.randn(12, 2, 12, dtype=DOUBLE), torch.arange(12) % 3
+    loaders = [TensorLoader(*part, batch_size=12) for part in ((x, y), spoil(x, y))]
+    objectives = [warper(0), warper(1)]
+    before = copy.deepcopy(objectives[0])
+    with pytest.raises(ValueError, match=match):
+        fit_many(objectives, loaders, [config(0), config(1)])
+    close(before, objectives[0], 0)
+
+
 def warper_but(what):
     """A warper, and what is not as it was."""
-    objective = warper(0)
+    objective = warper(0, 5 if what == "cells" else 4)
     if what == "weight":
         objective.weight.fill_(5.0)
     if what == "samples":
         objective.averaged.samples = 7
-    if what == "cells":
-        objective.averaged.transform = CPAB((5,)).to(DOUBLE)
     return objective
 
 
@@ -219,7 +235,7 @@ def warper_but(what):
     [
         ("weight", r"^objective\.weight: received .*5\.0.*; the run in .* was started with .*0\.01"),
         ("samples", r"^objective\.averaged\.samples: received 7; .* was started with 3"),
-        ("cells", r"^objective\.averaged\.transform\..*: received"),
+        ("cells", r"^objective\.averaged\.(transform|conditional).*: received"),
     ],
 )
 @pytest.mark.parametrize("together", [False, True])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ..objectives import Objective
+from ..utils.seeds import seeded
 from ..utils.shapes import describe
 from .config import Config, Optimiser
 from .engine import Engine, launch
@@ -65,6 +67,8 @@ def fit_many(
     held = None if validation is None else Joined("validation", validation)
     check_batches(first, {"loaders": joined, "validation": held})
     engine = StackEngine(stack, configs, launch(stack, first))
+    if engine.fabric.device.type == "cpu":
+        _try(objectives, loaders, engine.fabric.device)
     run = Run(engine, first, len(joined), [f"{place:02d}/log.jsonl" for place in range(len(objectives))])
     try:
         train(run, joined, held, lambda step, losses: on_step(step, engine.split(losses)) if on_step else None)
@@ -72,6 +76,17 @@ def fit_many(
         for place, objective in enumerate(objectives):
             _hand_back(stack, place, objective)
     return run.histories
+
+
+@torch.no_grad()
+def _try(objectives: Sequence[Objective], loaders: Sequence[Loader], device: torch.device) -> None:
+    """Raises what a copy of an objective says of its first batch: where it is mapped over, it cannot look at values."""
+    with seeded(0):
+        for place, (objective, loader) in enumerate(zip(objectives, loaders, strict=True)):
+            try:
+                copy.deepcopy(objective).to(device)(next(iter(loader.epoch(0, device))))
+            except ValueError as error:
+                raise ValueError(f"loaders[{place}]: {error}") from error
 
 
 class StackEngine(Engine):
