@@ -76,7 +76,12 @@ class Engine:
     def identity(self) -> dict[str, Any]:
         """What must be the same when a run goes on: the noise, and all that is not trained."""
         settings = {f"groups[{name!r}]": repr(s) for name, s in self.settings.items()}
-        return {"seed": self.seed, **settings, **described(self.objective)}
+        return {"seed": self.seed, **settings, **described(self.computed)}
+
+    @property
+    def computed(self) -> Objective:
+        """What computes the losses."""
+        return self.objective
 
     def share(self, batch: Sequence[Tensor]) -> Share:
         """This process's part of a global batch."""

@@ -21,7 +21,7 @@ from .joined import Joined
 from .loader import Loader
 from .noise import MemberNoise, Share, seed_noise
 from .run import Run
-from .stack import Stack, constants, described
+from .stack import Stack, constants
 
 __all__ = ["fit_many"]
 
@@ -116,10 +116,18 @@ class StackEngine(Engine):
 
     def identity(self) -> dict[str, Any]:
         """That of the first objective, with the seeds, the rates and the constants of all."""
-        model, names = self.objective.model, self.objective.names
+        names = self.objective.names
         rates = {f"groups[{name!r}].lr": rates for name, rates in self.own_rates.items()}
-        own = {f"objective.{name}": repr(getattr(self.objective, names[name]).tolist()) for name in constants(model)}
-        return {**super().identity(), "seed": self.seeds, **rates, **described(model), **own}
+        own = {
+            f"objective.{name}": repr(getattr(self.objective, names[name]).tolist())
+            for name in constants(self.computed)
+        }
+        return {**super().identity(), "seed": self.seeds, **rates, **own}
+
+    @property
+    def computed(self) -> Objective:
+        """The objective that stands for all."""
+        return self.objective.model
 
     def _seed(self, *place: int) -> None:
         seeds = self.seeds[:1] if self.own_noise else self.seeds
