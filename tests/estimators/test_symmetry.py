@@ -78,7 +78,7 @@ def test_few_images_are_not_learned_by_heart():
     assert found[0.0] < found[0.2] - 1
 
 
-@pytest.mark.parametrize("held", [-0.1, 1.0, math.nan])
+@pytest.mark.parametrize("held", [-0.1, 1.0, math.nan, "some"])
 def test_a_share_is_less_than_all(held):
     with pytest.raises(ValueError, match="held: received"):
         SymmetryFinder(("angle",), held=held, **TINY).fit(glyphs(4))

@@ -232,7 +232,7 @@ class SymmetryFinder(BaseEstimator):
                 check(name, value)
         check_count("batch_size", self.batch_size)
         check_device(self.device)
-        if not 0 <= self.held < 1:
+        if not isinstance(self.held, int | float) or not 0 <= self.held < 1:
             raise ValueError(f"held: received {self.held!r}; accepted is a share, 0 <= held < 1")
         names = list(self.looked_for())
         if self.copies is not None and "angle" in names and ("tx" in names) != ("ty" in names):

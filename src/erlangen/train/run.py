@@ -133,7 +133,7 @@ class Run:
             message = f"{message} The last good one is {checkpoints.last() or 'none'}."
             if self.over and self.config.insist:
                 raise OSError(error.errno, message) from error
-            LOG.warning("%s %s", message, "" if self.over else "Training goes on, and tries again later.")
+            LOG.warning("%s Training %s", message, "is over." if self.over else "goes on, and tries again later.")
         else:
             for history in self.histories:
                 history.checkpoint = path
