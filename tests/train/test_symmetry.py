@@ -126,6 +126,16 @@ def test_it_stops_when_asked():
     assert caught.value.history.rows[-1]["content"] <= 0.5
 
 
+def test_a_remedy_is_understood_by_compiled_code():
+    """A price that was 0 when code was compiled and is not 0 any more."""
+    first = stages(invertibility=0.0).prototypes
+    compiled, batch = torch.compile(first, backend="eager"), next(iter(data().epoch(0, torch.device("cpu"))))
+    assert not compiled(batch)["lost"].requires_grad
+    first.remedy(10)
+    assert compiled(batch)["lost"].requires_grad
+    torch.compiler.reset()
+
+
 def test_it_starts_anew_with_a_remedy(tmp_path, caplog):
     objective = far()
     with caplog.at_level(logging.WARNING):

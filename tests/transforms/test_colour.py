@@ -58,9 +58,25 @@ def test_clips_pass_gradients_through():
 
 def test_huge_coordinates_saturate():
     x = torch.rand(1, 3, 4, 4)
-    x[0, :, 0] = 0.5
-    assert HSV()(x, torch.tensor([[0.3, 2000.0, 2000.0]])).isfinite().all()
-    assert HSV()(x, torch.tensor([[0.3, -2000.0, -2000.0]])).isfinite().all()
+    x[0, :, 0], x[0, :, 1] = 0.5, 0.0
+    bright = HSV()(x, torch.tensor([[0.0, 0.0, 2000.0]]))
+    assert torch.allclose(bright[:, :, 2:], x[:, :, 2:] / x[:, :, 2:].amax(1, keepdim=True), atol=1e-6)
+    assert (bright[:, :, 0] == 1).all()
+    assert (bright[:, :, 1] == 0).all()
+    vivid = HSV()(x, torch.tensor([[0.3, 2000.0, 0.0]]))[:, :, 2:]
+    assert torch.allclose(vivid.amax(1), x[:, :, 2:].amax(1))
+    assert vivid.amin(1).abs().max() < 1e-6
+    assert HSV()(x, torch.tensor([[0.3, -2000.0, -2000.0]])).abs().max() == 0
+
+
+def test_the_last_bit_decides_nothing(monkeypatch):
+    """A compiler may round the greatest channel otherwise than the channel that it is."""
+    x = torch.rand(2, 3, 5, 5)
+    x[0, :, 0], x[0, :, 1] = x[0, :1, 0], 0
+    v = torch.tensor([[0.2, -0.3, -0.1]])
+    expected, amax = HSV()(x, v), torch.Tensor.amax
+    monkeypatch.setattr(torch.Tensor, "amax", lambda x, dim: torch.nextafter(amax(x, dim), torch.tensor(2.0)))
+    assert torch.allclose(HSV()(x, v), expected, atol=1e-6)
 
 
 def test_rounding_beyond_one_is_accepted():

@@ -115,7 +115,8 @@ class PrototypeInference(Counted):
                 raise ValueError(f"{name}: received {weight!r}; accepted is a finite weight >= 0")
         if blur is not None and not isinstance(blur, Blur):
             raise ValueError(f"blur: received {describe(blur)}; accepted is a Blur, or None")
-        self.model, self.symmetric, self.invertibility, self.centred = model, symmetric, invertibility, centred
+        self.model, self.symmetric, self.centred = model, symmetric, centred
+        self._price(invertibility)
         self.samples, self.blur = check_count("samples", samples), blur
         self.chance = Chance(model.group, ranges)
         self.register_buffer("linear", torch.tensor([not p for p in model.group.periodic]), persistent=False)
@@ -140,7 +141,7 @@ class PrototypeInference(Counted):
         whole = group.compose(second, group.compose(group.inverse(first), moved))
         equivariance = (group.act(whole, x) - x).square().mean()
         # Without a price its backward would be for nothing.
-        with torch.set_grad_enabled(torch.is_grad_enabled() and self.invertibility > 0):
+        with torch.set_grad_enabled(torch.is_grad_enabled() and self.priced):
             lost, content = self._lost(seen, first[0])
         loss = equivariance + self.invertibility * lost
         if self.centred:
@@ -154,7 +155,12 @@ class PrototypeInference(Counted):
             steps: of the training, of which a twentieth is blurred.
         """
         sigma = 3.0 if self.blur is None else max(3.0, 2 * self.blur.sigma)
-        self.blur, self.invertibility = Blur(sigma, max(1, steps // 20)), max(1.0, 10 * self.invertibility)
+        self.blur = Blur(sigma, max(1, steps // 20))
+        self._price(max(1.0, 10 * self.invertibility))
+
+    def _price(self, invertibility: float) -> None:
+        """Sets the weight; apart from it whether there is one, since a compiler cannot branch on a number that changes."""
+        self.invertibility, self.priced = invertibility, invertibility > 0
 
     def branch(self) -> bool:
         """Whether the next step is blurred."""

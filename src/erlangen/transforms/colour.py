@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,6 +16,7 @@ from .warp import as_signal
 __all__ = ["HSV", "clip"]
 
 NAMES = ("hue", "saturation", "value")
+FAINT = 1e-6  # a colour, or a value, that nobody sees
 
 
 class HSV(Group):
@@ -101,13 +103,34 @@ class HSV(Group):
         return mask.expand(*g.shape[:-2], *mask.shape)
 
 
+class _Clip(torch.autograd.Function):
+    """Clips to [0, 1], and passes the gradient through."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor) -> Tensor:
+        return x.clamp(0, 1)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, slope: Tensor) -> Tensor:
+        return slope
+
+
 def clip(x: Tensor) -> Tensor:
     """Clips to [0, 1] and passes the gradient through."""
-    return x + (x.clamp(0, 1) - x).detach()
+    return _Clip.apply(x)
 
 
 def _to_hsv(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Hue in turns, saturation and value; grey pixels have hue 0, black ones saturation 0, and no gradient is NaN.
+
+    Nothing depends on whether two numbers are equal to the last bit: compiled code may compute one of them twice, with
+    another rounding.
 
     Shape:
         x: `(B, 3, H, W)`; results: `(B, H, W)`.
@@ -115,9 +138,10 @@ def _to_hsv(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     r, g, b = x.unbind(1)
     value, low = x.amax(1), x.amin(1)
     chroma = value - low
-    grey, black = chroma == 0, value == 0
+    grey, black = chroma < FAINT, value < FAINT
     span = torch.where(grey, 1, chroma)
-    sector = torch.where(value == r, (g - b) / span, torch.where(value == g, 2 + (b - r) / span, 4 + (r - g) / span))
+    red, green = (r >= g) & (r >= b), g >= b
+    sector = torch.where(red, (g - b) / span, torch.where(green, 2 + (b - r) / span, 4 + (r - g) / span))
     return torch.where(grey, 0, sector / 6), chroma / torch.where(black, 1, value), value
 
 
