@@ -159,7 +159,7 @@ class PrototypeInference(Counted):
         self._price(max(1.0, 10 * self.invertibility))
 
     def _price(self, invertibility: float) -> None:
-        """Sets the weight; apart from it whether there is one, since a compiler cannot branch on a number that changes."""
+        """Sets the weight, and whether there is one: a compiler cannot branch on a number that changes."""
         self.invertibility, self.priced = invertibility, invertibility > 0
 
     def branch(self) -> bool:

@@ -93,7 +93,7 @@ def _grid(factors: torch.Tensor) -> np.ndarray:
 
 def show(rows: Rows) -> Figure:
     """For each shape: sprites, their positions, resampled ones, and theirs."""
-    figure, axes = sheet(len(SHAPES), 4, (11, 4.6))
+    figure, axes = sheet(len(SHAPES), 4, (9, 4.6))
     for k, shape in enumerate(SHAPES):
         row = first(rows, shape=shape, factor="y")
         for panel, (name, title) in zip(
@@ -103,7 +103,8 @@ def show(rows: Rows) -> Figure:
         ):
             if name.startswith("places"):
                 panel.imshow(row[name], cmap="Blues", interpolation="nearest")
-                panel.set(xticks=[], yticks=[], title=title)
+                panel.set(xticks=[], yticks=[])
+                panel.set_title(title, fontsize=9)
             else:
                 image = row[name]
                 side = image.shape[1]
