@@ -35,15 +35,18 @@ DIGITS = {
     ("plain", "mnist"): {"copies": 0, "anchored": False},
     ("plain", "mnist-rotation"): {**RIGID, "copies": 0},
 }
+DATASETS = ("mnist", "mnist-six", "mnist-rotation", "sprites", "colour")
 
 
 @dataclass(frozen=True)
 class Config:
-    """Trainings, and how much is measured and shown."""
+    """Trainings, which rows are computed, and how much is measured and shown."""
 
     digits: Training = MNIST
     sprites: Training = SPRITES
     colours: Training = COLOURS
+    datasets: tuple[str, ...] = DATASETS
+    methods: tuple[str, ...] = ("voted", "plain")
     inputs: int = 100
     views: int = 8
     shown: int = 12
@@ -53,7 +56,12 @@ class Config:
 
 FULL = Config()
 SMOKE = Config(
-    Training(data="drawn", **TINY), replace(SPRITES, **TINY), replace(COLOURS, **TINY, data="drawn-colour"), 6, 2, 3
+    Training(data="drawn", **TINY),
+    replace(SPRITES, **TINY),
+    replace(COLOURS, **TINY, data="drawn-colour"),
+    inputs=6,
+    views=2,
+    shown=3,
 )
 PAPER = (
     Claim(
@@ -94,6 +102,8 @@ def run(config: Config) -> list[Row]:
     """One row for each model."""
     rows: list[Row] = []
     for (method, dataset), training in build(config).items():
+        if method not in config.methods or dataset not in config.datasets:
+            continue
         model, notes = trained(training, config.device)
         x = data_set(training, "test", config.inputs).x
         h = moved(
@@ -112,13 +122,13 @@ def run(config: Config) -> list[Row]:
 
 
 def show(rows: Rows) -> Figure:
-    """For each set the images, their prototypes and their variations."""
-    sets = [name for name in ("sprites", "mnist", "colour") if first(rows, method="voted", dataset=name)]
-    figure, axes = sheet(3 * len(sets), 1, (9, 2.4 * len(sets)))
-    for k, name in enumerate(sets):
-        row = first(rows, method="voted", dataset=name)
+    """For each set of the paper the images, their prototypes and their variations; of others if there are none."""
+    paper = [first(rows, method="voted", dataset=name) for name in ("sprites", "mnist", "colour")]
+    shown = [row for row in paper if row is not None] or list(rows[:1])
+    figure, axes = sheet(3 * len(shown), 1, (9, 2.4 * len(shown)))
+    for k, row in enumerate(shown):
         for panel, part in zip(axes[3 * k :], ("inputs", "prototypes", "resampled"), strict=False):
-            picture(panel, row[part], f"{name}: test images" if part == "inputs" else part)
+            picture(panel, row[part], f"{row['dataset']}: test images" if part == "inputs" else part)
     return figure
 
 
