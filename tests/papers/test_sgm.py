@@ -8,6 +8,7 @@ import torch
 
 from erlangen.data import PosedSet, coloured, sprites
 from erlangen.data.sprites import SHAPES
+from erlangen.papers.sgm import figure9
 from erlangen.papers.sgm.choices import measured
 from erlangen.papers.sgm.common import COLOURS, Training, data_set, group_of, iterated, moved, ranges_of, spread, strip
 from erlangen.papers.sgm.figure12 import distances, law_samples
@@ -134,3 +135,17 @@ def test_samples_that_turn_a_digit_too_far_are_invalid():
     assert measured(Even(), data, 8, 4000, 0)["invalid"] == pytest.approx(100 * (1 - 70 / 180), abs=2)
     assert found["half_range"] == pytest.approx(0.98 * 180, abs=2)
     assert found["nll"] == pytest.approx(math.log(2 * math.pi))
+
+
+def test_autoencoders_are_compared_within_a_seed():
+    def row(method, rotation, size, iwlb, seed=0):
+        place = {"method": method, "rotation": rotation, "train_size": size, "seed": seed}
+        return {**place, "iwlb": iwlb, "iwlb_pixels": iwlb / 2}
+
+    rows = [row("vae", 0, 100, 50.0), row("vae", 180, 100, 40.0), row("vae", 180, 50, 30.0)]
+    rows += [row("augvae", 180, 100, 100.0), row("augvae", 180, 100, 999.0, seed=1)]
+    first, turned, half, ahead, alone = figure9.compare(rows)
+    assert (turned["halved"], turned["turned"]) == (pytest.approx(25), pytest.approx(20))
+    assert (ahead["ahead"], ahead["ahead_pixels"]) == (60, 30)
+    assert first["turned"] == 0
+    assert {"ahead", "halved", "turned"}.isdisjoint({**half, **alone})

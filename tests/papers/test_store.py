@@ -2,6 +2,7 @@ import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -53,11 +54,26 @@ def test_a_new_run_replaces_only_rows_with_the_same_keys(tmp_path):
     assert len(stored(tmp_path)["runs"]) == 2  # those without rows are forgotten
 
 
+def test_comparisons_are_of_all_that_is_stored_and_not_stored(tmp_path):
+    def compare(rows):
+        for row in rows:
+            row["lead"] = row["score"] - min(r["score"] for r in rows)
+        return [*rows, {"method": "best", "seed": 0, "score": max(r["score"] for r in rows)}]
+
+    toy = replace(TOY, compare=compare)
+    for seed, score in ((0, 1.0), (1, 4.0)):  # part by part
+        write(toy, tmp_path, record({}, rows(seed, score), device="cpu", seconds=1))
+    assert [row.get("lead") for row in read(toy, tmp_path).rows] == [0, 0, 3, 3, None]
+    assert [row["score"] for row in read(toy, tmp_path).rows] == [1, 1, 4, 4, 4]
+    assert len(stored(tmp_path)["rows"]) == 4
+    assert all("lead" not in row for row in stored(tmp_path)["rows"])
+
+
 @pytest.mark.parametrize("locked", [True, False])
 def test_of_several_that_store_together_none_is_lost(tmp_path, monkeypatch, locked):
     """Each reads before any has written; twin: without the lock all but the last are lost."""
     monkeypatch.setattr(store, "cache_folder", lambda: tmp_path / "cache")
-    monkeypatch.setattr(store, "read", lambda *place: (read(*place), time.sleep(0.2))[0])
+    monkeypatch.setattr(store, "_read", lambda *place, own=store._read: (own(*place), time.sleep(0.2))[0])
     if not locked:
         monkeypatch.setattr(store, "_alone", lambda path: nullcontext())
     runs = [record({}, rows(seed, 1.0), device="cpu", seconds=1) for seed in range(3)]

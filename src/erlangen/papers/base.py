@@ -78,6 +78,8 @@ class Experiment:
         compute: from a configuration to rows.
         show: from rows to a figure.
         keys: the columns that tell one row from another; a new run replaces rows that agree in them.
+        compare: from all rows that are stored to these and what compares them, in further columns or rows. That is
+            computed anew whenever they are read, so that an experiment can be run part by part.
     """
 
     id: str
@@ -88,6 +90,7 @@ class Experiment:
     compute: Callable[[Any], list[Row]]
     show: Callable[[Rows], Figure]
     keys: tuple[str, ...]
+    compare: Callable[[list[Row]], list[Row]] = list
 
     @property
     def title(self) -> str:
@@ -130,10 +133,11 @@ def experiment(
     smoke: Any,
     paper: Sequence[Claim],
     keys: Sequence[str] = ("method", "dataset", "seed"),
+    compare: Callable[[list[Row]], list[Row]] = list,
 ) -> Experiment:
     """What a paper's file ends with; the docstring of the file tells what the experiment is about."""
     about = sys.modules[run.__module__].__doc__ or ""
-    return Experiment(id, about, full, smoke, tuple(paper), run, show, tuple(keys))
+    return Experiment(id, about, full, smoke, tuple(paper), run, show, tuple(keys), compare)
 
 
 def tidy(rows: Sequence[Row], keys: Sequence[str]) -> list[Row]:

@@ -68,11 +68,16 @@ def path_of(experiment: Experiment, folder: Path) -> Path:
 
 
 def read(experiment: Experiment, folder: Path) -> Results:
-    """What is stored; nothing if there is no file.
+    """What is stored, and what compares its rows; nothing if there is no file.
 
     Raises:
         ValueError: the file is not such a file, or arrays that its rows have are missing.
     """
+    stored = _read(experiment, folder)
+    return Results(stored.runs, experiment.compare([dict(row) for row in stored.rows]))
+
+
+def _read(experiment: Experiment, folder: Path) -> Results:
     path = path_of(experiment, folder)
     if not path.is_file():
         return Results()
@@ -99,7 +104,7 @@ def write(experiment: Experiment, folder: Path, new: Results) -> Path:
     """
     path = path_of(experiment, folder)
     with _alone(path):
-        _write(experiment, path, merge(read(experiment, folder), new, experiment.keys))
+        _write(experiment, path, merge(_read(experiment, folder), new, experiment.keys))
     return path
 
 

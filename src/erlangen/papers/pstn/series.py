@@ -39,12 +39,13 @@ from ...utils.seeds import seeded
 from ..base import Row
 from ..cache import kept
 
-__all__ = ["Training", "build", "compare", "data_set", "how", "name_of", "predictions", "scores", "trained", "whole"]
+__all__ = ["OWN", "Training", "build", "data_set", "how", "name_of", "predictions", "scores", "summaries", "trained"]
 
 PUBLISHED = 200  # epochs
 CELLS = 10
 FARTHEST = 10.0
 SHARE = 0.25  # of a training part: set aside for choices, or in place of a test part
+OWN = ", own split"  # with which the name of a set ends that has no test part
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def _parts(dataset: str) -> tuple[DataSet, DataSet]:
     try:
         return data, load_set(f"ucr/{dataset}", "test")
     except DataUnavailableError:
-        return tuple(replace(part, name=f"{data.name}, own split") for part in data.split(SHARE, seed=0))  # pyright: ignore[reportReturnType]
+        return tuple(replace(part, name=data.name + OWN) for part in data.split(SHARE, seed=0))  # pyright: ignore[reportReturnType]
 
 
 def name_of(dataset: str) -> str:
@@ -186,18 +187,21 @@ def scores(model: Averaged, data: DataSet, *, averaged: bool) -> dict[str, float
     return {"accuracy": accuracy, "ece": ece(log_probs, data.y).item(), "nll": nll(log_probs, data.y).item()}
 
 
-def whole(rows: list[Row], seed: int) -> Row:
-    """The mean and the standard deviation over repetitions."""
-    same = {name: rows[0][name] for name in ("method", "dataset", "weight", "scale")}
-    values = {name: statistics.fmean(row[name] for row in rows) for name in ("accuracy", "ece", "nll")}
-    spread = statistics.stdev(row["accuracy"] for row in rows) if len(rows) > 1 else 0.0
-    return {**same, "part": "all", "seed": seed, **values, "deviation": spread}
+def summaries(rows: list[Row], dataset: str) -> list[Row]:
+    """For each method on a set the mean and the deviation over repetitions, and how likely it is not to differ.
 
-
-def compare(rows: list[Row]) -> None:
-    """Notes for each method how likely it is not to differ from the best of the others."""
-    every = {row["method"]: row for row in rows if row["part"] == "all"}
-    for method, row in every.items():
-        rival = max((m for m in every if m != method), key=lambda m: every[m]["accuracy"], default=None)
-        own, other = ([r["accuracy"] for r in rows if (r["method"], r["part"]) == (m, "test")] for m in (method, rival))
-        row["p"] = two_sample_t(own, other) if min(len(own), len(other)) > 1 else 1.0
+    The t-test is against the best other method.
+    """
+    every: dict[str, list[float]] = {}
+    for row in (row for row in rows if row["dataset"] == dataset):
+        every.setdefault(row["method"], []).append(row["accuracy"])
+    found: list[Row] = []
+    for method, own in every.items():
+        same = [row for row in rows if (row["method"], row["dataset"]) == (method, dataset)]
+        values = {name: statistics.fmean(row[name] for row in same) for name in ("accuracy", "ece", "nll")}
+        rival = max((own for m, own in every.items() if m != method), key=statistics.fmean, default=[])
+        several = min(len(own), len(rival)) > 1
+        about: Row = {"method": method, "dataset": dataset, "part": "all", "seed": 0, "scale": same[0]["scale"]}
+        about |= {"weight": same[0]["weight"], "deviation": statistics.stdev(own) if len(own) > 1 else 0.0}
+        found.append(about | values | {"p": two_sample_t(own, rival) if several else 1.0})
+    return found

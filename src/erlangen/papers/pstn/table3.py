@@ -25,7 +25,7 @@ from ...report.style import MUTED
 from ..base import Claim, Row, Rows, experiment
 from ..draw import beside, sheet
 from .draw import NAMES, TINTS
-from .series import Training, compare, data_set, name_of, scores, trained, whole
+from .series import OWN, Training, data_set, name_of, scores, summaries, trained
 
 METHODS = ("cnn", "stn", "pstn")
 DATASETS = ("FaceAll", "TwoPatterns", "Wafer", "PhalangesOutlinesCorrect", "UWaveGestureLibraryX")
@@ -87,7 +87,7 @@ def build(config: Config, dataset: str, method: str) -> Training:
 
 
 def run(config: Config) -> list[Row]:
-    """For each set and method a row of each repetition and of all; of P-STN also one of each weight."""
+    """For each set and method a row of each repetition; of P-STN also one of each weight."""
     rows: list[Row] = []
     for dataset in config.datasets:
         for method in config.methods:
@@ -97,10 +97,8 @@ def run(config: Config) -> list[Row]:
                 rows += tried
                 training = replace(training, weight=min(tried, key=lambda row: row["nll"])["weight"])
             first = config.seed * config.repetitions
-            own = [_row(config, replace(training, seed=first + k)) for k in range(config.repetitions)]
-            rows += [*own, whole(own, config.seed)]
-        compare([row for row in rows if row["dataset"] == name_of(dataset)])
-    return rows + _means(config, rows)
+            rows += [_row(config, replace(training, seed=first + k)) for k in range(config.repetitions)]
+    return rows
 
 
 def _row(config: Config, training: Training) -> Row:
@@ -113,14 +111,17 @@ def _row(config: Config, training: Training) -> Row:
     return row | scores(model, data_set(training, part), averaged=training.method != "cnn")
 
 
-def _means(config: Config, rows: list[Row]) -> list[Row]:
-    """Over the sets with an official test part, and by how much P-STN is above each method."""
-    official = {name_of(dataset) for dataset in config.datasets} - {f"{d}, own split" for d in DATASETS}
-    fit = [row for row in rows if row["part"] == "all" and row["dataset"] in official]
-    mean = {m: statistics.fmean([r["accuracy"] for r in fit if r["method"] == m]) for m in config.methods if fit}
-    best = mean.get("pstn", 0.0)
-    same = {"dataset": "mean", "part": "all", "seed": config.seed, "scale": config.training.scale}
-    return [{"method": m, **same, "accuracy": a, "over": best - a, "sets": len(official)} for m, a in mean.items()]
+def compare(rows: list[Row]) -> list[Row]:
+    """These, and for each set a row of all repetitions of a method, with the t-test, and their mean over sets."""
+    tested = [row for row in rows if row["part"] == "test"]
+    wholes = [row for name in dict.fromkeys(r["dataset"] for r in tested) for row in summaries(tested, name)]
+    # Over the sets with an official test part that all methods have, and by how much P-STN is above each method.
+    by = {m: {r["dataset"]: r["accuracy"] for r in wholes if r["method"] == m} for m in METHODS}
+    sets = [name for name in by["pstn"] if not name.endswith(OWN) and all(name in by[m] for m in METHODS)]
+    mean = {m: statistics.fmean(by[m][name] for name in sets) for m in METHODS if sets}
+    same: Row = {"dataset": "mean", "part": "all", "seed": 0, "sets": len(sets)}
+    means = [{"method": m, **same, "accuracy": a, "over": mean["pstn"] - a} for m, a in mean.items()]
+    return rows + wholes + means
 
 
 def show(rows: Rows) -> Figure:
@@ -142,4 +143,4 @@ def show(rows: Rows) -> Figure:
 
 
 KEYS = ("method", "dataset", "part", "seed")
-EXPERIMENT = experiment("pstn/table3", run, show, full=FULL, smoke=SMOKE, paper=PAPER, keys=KEYS)
+EXPERIMENT = experiment("pstn/table3", run, show, full=FULL, smoke=SMOKE, paper=PAPER, keys=KEYS, compare=compare)
