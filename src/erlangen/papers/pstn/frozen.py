@@ -10,6 +10,9 @@ have found is known.
 *Training.* As the published code: Adam, batches of 64, ten samples, w = 3e-5, in steps down by ten. Differs from it:
 the rate falls along a cosine, over fewer epochs (the published 100 end at a rate of 1e-13); STN and P-STN begin at the
 identity, the angle lives on its circle, and the other coordinates within bounds.
+
+*Flow.* Of angles it begins spread over the circle, with an entropy that is worth 0.1 a nat and a limit to the gradient:
+begun near the identity, with 0.01 and no limit, four of five collapsed, and found 43 to 90 % of the classes.
 """
 
 from __future__ import annotations
@@ -36,6 +39,7 @@ from ..cache import kept_many
 __all__ = ["Found", "Frozen", "classifiers", "data_set", "localise", "localisers", "moves", "upright"]
 
 SIDE, CANVAS = 28, 96
+LIMIT = 1.0  # of the gradient of a flow
 SPREAD = math.sqrt(math.log1p(math.exp(-3)))  # with which Student's t begins, as the published code for rotations
 
 
@@ -119,7 +123,8 @@ def _conditional(config: Frozen, move: Transform) -> Conditional:
         start = [SPREAD / float(half) for half in (high - low) / 2]
         return StudentT.over(move, encoder.features, encoder=encoder, hidden=(hidden,), spread=start)
     features = nn.Sequential(encoder, nn.Linear(encoder.features, 2 * hidden), nn.ReLU())
-    return RealNVP.over(move, 2 * hidden, encoder=features, layers=4, width=16)
+    wide: Any = {"spread": 0.3, "scatter": 1.0} if turned else {}
+    return RealNVP.over(move, 2 * hidden, encoder=features, layers=4, width=16, **wide)
 
 
 def _classifier(config: Frozen) -> AveragedObjective:
@@ -165,7 +170,8 @@ def _fit(
 ) -> None:
     cuda = torch.device(device).type == "cuda"
     common: Any = {"epochs": epochs, "accelerator": "cuda" if cuda else "cpu", "graph": cuda, "log_every": 200, **going}
-    how = [Config(optimiser=Optimiser("adam", c.lr, schedule=Cosine()), seed=c.seed, **common) for c in configs]
+    adam = Optimiser("adam", configs[0].lr, schedule=Cosine(), clip=LIMIT if configs[0].method == "flow" else None)
+    how = [Config(optimiser=adam, seed=c.seed, **common) for c in configs]
     loaders = [TensorLoader(data.x, data.y, batch_size=c.batch, seed=c.seed, drop_last=True) for c in configs]
     fit_many(objectives, loaders, how)
 
