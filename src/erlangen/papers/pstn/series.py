@@ -145,7 +145,7 @@ def trained(config: Training, device: str = "cpu") -> tuple[Averaged, int]:
 
 
 def how(objective: AveragedObjective, config: Training, device: str) -> Config:
-    """How a model is trained: on a GPU with channels last, its steps recorded as a graph."""
+    """How a model is trained: with channels last, on a GPU with its steps recorded as a graph."""
     adam, cuda = Optimiser("adam", lr=config.lr), torch.device(device).type == "cuda"
     local = {"conditional": replace(adam, lr=config.factor * config.lr)}
     return Config(
@@ -156,7 +156,7 @@ def how(objective: AveragedObjective, config: Training, device: str) -> Config:
         accelerator="cuda" if cuda else "cpu",
         precision="bf16-mixed" if cuda else "32-true",
         graph=cuda,
-        channels_last=cuda,
+        channels_last=True,
         log_every=500,
     )
 
