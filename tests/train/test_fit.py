@@ -210,6 +210,14 @@ def test_products_are_rounded_in_steps_alone():
     assert torch.get_float32_matmul_precision() == "highest"
 
 
+def test_it_trains_where_gradients_are_off():
+    plain, off = tiny(), tiny()
+    expected = fit(plain, data(), config(steps=3))
+    with torch.no_grad():
+        assert fit(off, data(), config(steps=3)).column("loss") == expected.column("loss")
+        assert not torch.is_grad_enabled()
+
+
 def test_compile_compiles_the_forward(monkeypatch):
     compiled = []
     monkeypatch.setattr(torch, "compile", lambda module: compiled.append(module) or module)

@@ -93,7 +93,8 @@ def train(
     show = run.config.progress if run.first else False
     # Of several processes each would stop at a step of its own.
     whole = run.checkpoints is not None and run.engine.fabric.world_size == 1
-    with seeded(run.config.seed), held(whole) as interrupted, tracked(run.step, run.steps, show) as tell:
+    bar = tracked(run.step, run.steps, show)
+    with torch.enable_grad(), seeded(run.config.seed), held(whole) as interrupted, bar as tell:
         for batch in _batches(run, loader):
             losses = _step(run, batch)
             on_step(run.step, losses)
