@@ -147,3 +147,18 @@ def test_equals_the_cpu_and_never_synchronises(transform):
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert torch.allclose(out.cpu(), transform(x, v), atol=1e-9)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("transform", [Affine(), HSV()], ids=repr)
+def test_there_and_back_compiled_on_a_gpu(transform):
+    """What is recomputed for a second action is rounded as it was for the first, or it must not matter."""
+    torch._dynamo.reset()
+    group = copy.deepcopy(transform).float().cuda()
+    x, v = (t.float().cuda() for t in example(copy.deepcopy(group).cpu()))
+
+    def there_and_back(x, v):
+        g = group.element(v)
+        return group.act(g, group.act(group.inverse(g), x))
+
+    assert torch.allclose(torch.compile(there_and_back)(x, v), there_and_back(x, v), atol=1e-4)
