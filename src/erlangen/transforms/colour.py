@@ -154,6 +154,7 @@ def _to_rgb(hue: Tensor, saturation: Tensor, value: Tensor) -> Tensor:
     chroma = value * saturation
     channels = []
     for n in (5, 3, 1):
-        k = torch.remainder(6 * hue + n, 6)
+        turns = hue + n / 6
+        k = 6 * (turns - turns.floor())
         channels.append(value - chroma * torch.minimum(k, 4 - k).clamp(0, 1))
     return torch.stack(torch.broadcast_tensors(*channels), -3)
