@@ -279,7 +279,7 @@ def test_damaged_runs_are_named(data, tmp_path):
     (folder / "config.json").write_text('{"format": 99, "config": {}, "data": {}}')
     with pytest.raises(ValueError, match="received the format 99"):
         load_run(folder)
-    (folder / "config.json").write_text('{"format": 1, "config": {}, "data": {}}')
+    (folder / "config.json").write_text('{"format": 2, "config": {}, "data": {}}')
     with pytest.raises(ValueError, match=r"config\.json: damaged, some of it is missing; put back a copy"):
         load_run(folder)
     for changes in ({"steps": "many"}, {"method": "magic"}, {"size": []}, {"bogus": 1}):

@@ -83,7 +83,7 @@ def test_a_file_runs_at_smoke_and_is_shown_from_what_it_stored(name, cache, tmp_
     rows = experiment.run(config)
     assert time.monotonic() - start < 60
     assert rows
-    check_claims(experiment, experiment.compare(rows))
+    check_claims(experiment, experiment.compare([dict(row) for row in rows]))
     for row in rows:
         assert {"method", "dataset", "seed", "scale", *experiment.keys} <= row.keys()
         for value in row.values():

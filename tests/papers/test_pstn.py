@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from erlangen.papers.pstn import common, figure1, figure7, figure12, frozen, table2
+from erlangen.papers.pstn import common, figure1, figure4, figure7, figure12, frozen, table2
 
 
 @pytest.fixture(autouse=True)
@@ -113,3 +113,10 @@ def test_every_line_of_a_figure_has_room_and_depths_are_whole():
     rows = [{"method": m, "depth": d, "accuracy": 9.0, "variance": 0.1} for m in figure12.METHODS for d in (1, 2)]
     for panel in figure12.show(rows).axes:
         assert panel.get_xticks().tolist() == list(figure12.FULL.depths)
+
+
+def test_a_flow_is_above_both_or_not_compared():
+    rows = [{"method": m, "seed": 0, "accuracy": a} for m, a in (("stn", 80.0), ("pstn", 90.0), ("flow", 93.0))]
+    assert figure4.compare(rows)[2]["better"] == 3
+    (alone,) = figure4.compare([{"method": "flow", "seed": 0, "accuracy": 10.0}])
+    assert "better" not in alone

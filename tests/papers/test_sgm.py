@@ -8,7 +8,7 @@ import torch
 
 from erlangen.data import PosedSet, coloured, sprites
 from erlangen.data.sprites import SHAPES
-from erlangen.papers.sgm import figure9
+from erlangen.papers.sgm import figure8, figure9
 from erlangen.papers.sgm.choices import measured
 from erlangen.papers.sgm.common import COLOURS, Training, data_set, group_of, iterated, moved, ranges_of, spread, strip
 from erlangen.papers.sgm.figure12 import distances, law_samples
@@ -149,3 +149,9 @@ def test_autoencoders_are_compared_within_a_seed():
     assert (ahead["ahead"], ahead["ahead_pixels"]) == (60, 30)
     assert first["turned"] == 0
     assert {"ahead", "halved", "turned"}.isdisjoint({**half, **alone})
+
+
+def test_a_run_without_rows_is_refused():
+    experiment = figure8.EXPERIMENT
+    with pytest.raises(ValueError, match="methods: received those of no row of sgm/figure8"):
+        experiment.run(experiment.config(smoke=True, datasets=("colour",), methods=("plain",)))

@@ -131,6 +131,8 @@ def test_a_remedy_is_understood_by_compiled_code():
     first = stages(invertibility=0.0).prototypes
     compiled, batch = torch.compile(first, backend="eager"), next(iter(data().epoch(0, torch.device("cpu"))))
     assert not compiled(batch)["lost"].requires_grad
+    first.invertibility = 0.5
+    assert compiled(batch)["lost"].requires_grad
     first.remedy(10)
     assert compiled(batch)["lost"].requires_grad
     torch.compiler.reset()

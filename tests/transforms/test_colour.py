@@ -79,6 +79,25 @@ def test_the_last_bit_decides_nothing(monkeypatch):
     assert torch.allclose(HSV()(x, v), expected, atol=1e-6)
 
 
+def test_dark_and_faint_colours_keep_what_they_have():
+    x = torch.tensor([0.5, 0.2, 0.1]).reshape(1, 3, 1, 1)
+    dark = HSV()(x, torch.tensor([[0.0, 0.0, -20.0]]))
+    assert torch.allclose(HSV()(dark, torch.tensor([[0.0, 0.0, 20.0]])), x, atol=1e-6)
+    faint = torch.tensor([0.5, 0.5, 0.5 + 6e-8]).reshape(1, 3, 1, 1)  # grey to rounding, and no red when it is vivid
+    assert torch.allclose(HSV()(faint, torch.tensor([[0.0, 20.0, 0.0]])), faint, atol=1e-6)
+
+
+def test_any_number_of_turns():
+    x = torch.rand(1, 3, 4, 4)
+    assert torch.allclose(HSV()(x, torch.tensor([[100.3, 0, 0]])), HSV()(x, torch.tensor([[0.3, 0, 0]])), atol=1e-9)
+
+
+def test_clips_have_forward_derivatives():
+    x, v = torch.rand(1, 3, 2, 2), torch.tensor([[0.1, 0.2, 0.3]])
+    forward, backward = (jac(lambda v: HSV()(x, v))(v) for jac in (torch.func.jacfwd, torch.func.jacrev))
+    assert torch.allclose(forward, backward)
+
+
 def test_rounding_beyond_one_is_accepted():
     assert HSV()(torch.full((1, 3, 2, 2), 1 + 1e-7), torch.zeros(1, 3)).max() == 1
 

@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
-FORMAT = 1
+FORMAT = 2
 DATA = {"name", "shape", "classes", "counts", "digest", "skipped", "normalise"}
 AGAIN = "put back a copy of it, or start a new run in another folder"
 

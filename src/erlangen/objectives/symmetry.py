@@ -115,8 +115,7 @@ class PrototypeInference(Counted):
                 raise ValueError(f"{name}: received {weight!r}; accepted is a finite weight >= 0")
         if blur is not None and not isinstance(blur, Blur):
             raise ValueError(f"blur: received {describe(blur)}; accepted is a Blur, or None")
-        self.model, self.symmetric, self.centred = model, symmetric, centred
-        self._price(invertibility)
+        self.model, self.symmetric, self.invertibility, self.centred = model, symmetric, invertibility, centred
         self.samples, self.blur = check_count("samples", samples), blur
         self.chance = Chance(model.group, ranges)
         self.register_buffer("linear", torch.tensor([not p for p in model.group.periodic]), persistent=False)
@@ -127,9 +126,8 @@ class PrototypeInference(Counted):
 
     def forward(self, batch: Sequence[Tensor]) -> dict[str, Tensor]:
         """The loss and its parts; labels are not looked at."""
-        group, x = self.model.group, self.model.signal(batch[0])
-        if self.training:
-            x = self._blurred(x)
+        group = self.model.group
+        x, priced = self._begin(self.model.signal(batch[0]))
         moved = self.chance(self.samples, x)
         seen, v = self._pose(x, moved)
         first = group.element(v)
@@ -141,7 +139,7 @@ class PrototypeInference(Counted):
         whole = group.compose(second, group.compose(group.inverse(first), moved))
         equivariance = (group.act(whole, x) - x).square().mean()
         # Without a price its backward would be for nothing.
-        with torch.set_grad_enabled(torch.is_grad_enabled() and self.priced):
+        with torch.set_grad_enabled(torch.is_grad_enabled() and priced):
             lost, content = self._lost(seen, first[0])
         loss = equivariance + self.invertibility * lost
         if self.centred:
@@ -155,24 +153,23 @@ class PrototypeInference(Counted):
             steps: of the training, of which a twentieth is blurred.
         """
         sigma = 3.0 if self.blur is None else max(3.0, 2 * self.blur.sigma)
-        self.blur = Blur(sigma, max(1, steps // 20))
-        self._price(max(1.0, 10 * self.invertibility))
-
-    def _price(self, invertibility: float) -> None:
-        """Sets the weight, and whether there is one: a compiler cannot branch on a number that changes."""
-        self.invertibility, self.priced = invertibility, invertibility > 0
+        self.blur, self.invertibility = Blur(sigma, max(1, steps // 20)), max(1.0, 10 * self.invertibility)
 
     def branch(self) -> bool:
         """Whether the next step is blurred."""
         return self.blur is not None and self.blur.active(self.taken())
 
     @uncompiled
-    def _blurred(self, x: Tensor) -> Tensor:
-        """Inputs as they are seen in this step of training, which is counted."""
-        if self.blur is not None and self.branch():
-            x = self.blur(x, self.step)
-        self.count()
-        return x
+    def _begin(self, x: Tensor) -> tuple[Tensor, bool]:
+        """Inputs as they are seen in this step, which is counted in training; and whether there is a price on losses.
+
+        Compiled code could branch on neither: on a number that changes from step to step, or when there is a remedy.
+        """
+        if self.training:
+            if self.blur is not None and self.branch():
+                x = self.blur(x, self.step)
+            self.count()
+        return x, self.invertibility > 0
 
     def _pose(self, x: Tensor, moved: Tensor) -> tuple[Tensor, Tensor]:
         """Of moved inputs the first samples, `(B, ...)`, and sampled poses of all, `(S, B, d)`."""

@@ -120,8 +120,16 @@ class Experiment:
         return tuple(each for label, each in every if label in chosen)
 
     def run(self, config: Any) -> list[Row]:
-        """The rows of a configuration, checked: flat, and told apart by the keys."""
-        return tidy(self.compute(config), self.keys)
+        """The rows of a configuration, checked: flat, and told apart by the keys.
+
+        Raises:
+            ValueError: there are none, or they are no such rows.
+        """
+        rows = tidy(self.compute(config), self.keys)
+        if not rows:
+            accepted = "data sets and methods that it has together"
+            raise ValueError(f"datasets, methods: received those of no row of {self.id}; accepted are {accepted}")
+        return rows
 
 
 def experiment(

@@ -16,7 +16,8 @@ from .warp import as_signal
 __all__ = ["HSV", "clip"]
 
 NAMES = ("hue", "saturation", "value")
-FAINT = 1e-6  # a colour, or a value, that nobody sees
+FAINT = 1e-6  # the saturation below which a colour is grey
+LEAST = 1e-30  # the value below which it is black
 
 
 class HSV(Group):
@@ -26,7 +27,8 @@ class HSV(Group):
        s' = \max(0, \min(s\, e^{\eta_s}, 1)), \quad v' = \max(0, \min(v\, e^{\eta_v}, 1)) $$
 
     Coordinates add, so elements are the coordinates themselves. The clips pass gradients through (appendix C.5), grey
-    pixels have a gradient of zero in hue rather than NaN. The action is a homomorphism wherever nothing is clipped.
+    pixels (with a saturation below 1e-6) have a gradient of zero in hue rather than NaN. The action is a homomorphism
+    wherever nothing is clipped.
 
     Args:
         *names: any of "hue" (in turns, periodic), "saturation" and "value" (log-factors); all three if none is given.
@@ -83,11 +85,10 @@ class HSV(Group):
         check_true("x", inside, f"{describe(x)} with values outside", "RGB in [0, 1] (or uint8)")
         self.check_batch(g, x, "x")
         hue, saturation, value = _to_hsv(clip(x.to(g.dtype)))
+        d_hue, *factors = (part[..., None, None] for part in g.unbind(-1))
         # Factors beyond e^60 change nothing any more, and would overflow.
-        d_hue, d_saturation, d_value = (part[..., None, None] for part in g.clamp(max=60.0).unbind(-1))
-        hue = hue + d_hue
-        saturation = clip(saturation * d_saturation.exp())
-        value = clip(value * d_value.exp())
+        by_saturation, by_value = (part.clamp(max=60.0).exp() for part in factors)
+        hue, saturation, value = hue + d_hue, clip(saturation * by_saturation), clip(value * by_value)
         return _to_rgb(hue, saturation, value).to(x.dtype)
 
     def act_points(self, g: Tensor, p: Tensor, size: Sequence[int] | None = None) -> Tensor:
@@ -120,6 +121,10 @@ class _Clip(torch.autograd.Function):
     def backward(ctx: Any, slope: Tensor) -> Tensor:
         return slope
 
+    @staticmethod
+    def jvp(ctx: Any, slope: Tensor) -> Tensor:
+        return slope
+
 
 def clip(x: Tensor) -> Tensor:
     """Clips to [0, 1] and passes the gradient through."""
@@ -138,11 +143,12 @@ def _to_hsv(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     r, g, b = x.unbind(1)
     value, low = x.amax(1), x.amin(1)
     chroma = value - low
-    grey, black = chroma < FAINT, value < FAINT
+    saturation = chroma / torch.where(value < LEAST, 1, value)
+    grey = saturation < FAINT
     span = torch.where(grey, 1, chroma)
     red, green = (r >= g) & (r >= b), g >= b
     sector = torch.where(red, (g - b) / span, torch.where(green, 2 + (b - r) / span, 4 + (r - g) / span))
-    return torch.where(grey, 0, sector / 6), chroma / torch.where(black, 1, value), value
+    return torch.where(grey, 0, sector / 6), torch.where(grey, 0, saturation), value
 
 
 def _to_rgb(hue: Tensor, saturation: Tensor, value: Tensor) -> Tensor:

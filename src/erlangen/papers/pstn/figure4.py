@@ -91,7 +91,8 @@ def compare(rows: list[Row]) -> list[Row]:
     """These, each with how far it is above the better of STN and P-STN with its seed."""
     for row in rows:
         others = [r["accuracy"] for r in rows if r["seed"] == row["seed"] and r["method"] in ("stn", "pstn")]
-        row["better"] = row["accuracy"] - max(others, default=row["accuracy"])
+        if len(others) == 2:
+            row["better"] = row["accuracy"] - max(others)
     return rows
 
 
@@ -127,10 +128,12 @@ def show(rows: Rows) -> Figure:
             views = row["views"][:, :, 0]
             picture(panel, np.block([list(column) for column in views.swapaxes(0, 1)])[None], f"{NAMES[method]}: views")
     row = first(rows, method="pstn")
-    for counts, colour, label in zip(row["widths"], COLOURS, ("error below the median", "above"), strict=False):
+    widths = [] if row is None else row["widths"]
+    for counts, colour, label in zip(widths, COLOURS, ("error below the median", "above"), strict=False):
         axes[5].stairs(counts, BINS, color=colour, label=label)
     axes[5].set(title="P-STN", xlabel="deviation of the angle", ylabel="digits")
-    axes[5].legend(frameon=False, fontsize=8)
+    if row is not None:
+        axes[5].legend(frameon=False, fontsize=8)
     return figure
 
 

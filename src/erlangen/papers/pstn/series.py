@@ -202,6 +202,6 @@ def summaries(rows: list[Row], dataset: str) -> list[Row]:
         rival = max((own for m, own in every.items() if m != method), key=statistics.fmean, default=[])
         several = min(len(own), len(rival)) > 1
         about: Row = {"method": method, "dataset": dataset, "part": "all", "seed": 0, "scale": same[0]["scale"]}
-        about |= {"weight": same[0]["weight"], "deviation": statistics.stdev(own) if len(own) > 1 else 0.0}
+        about |= {"repetitions": len(own), "deviation": statistics.stdev(own) if len(own) > 1 else 0.0}
         found.append(about | values | {"p": two_sample_t(own, rival) if several else 1.0})
     return found
