@@ -120,3 +120,12 @@ def test_a_flow_is_above_both_or_not_compared():
     assert figure4.compare(rows)[2]["better"] == 3
     (alone,) = figure4.compare([{"method": "flow", "seed": 0, "accuracy": 10.0}])
     assert "better" not in alone
+
+
+def test_the_flow_of_angles_begins_all_over_the_circle_and_near_the_identity_if_asked():
+    spread = {}
+    for method in ("flow", "flow-near"):
+        objective = frozen._localiser(frozen.Frozen(method=method, source="drawn"))
+        spread[method] = objective.averaged.conditional(torch.rand(4, 1, 28, 28)).sample((500,)).abs().mean().item()
+    assert spread["flow"] > 1.2  # half a turn at most, uniform over it π / 2
+    assert spread["flow-near"] < 0.6

@@ -106,8 +106,8 @@ class SeriesCNN(nn.Module):
 def _convolutions(channels: int, widths: Sequence[int], kernels: Sequence[int]) -> nn.Sequential:
     """Convolutions that keep the length, without bias, which the normalisation would cancel.
 
-    They are those of pictures one pixel high, `(B, C, 1, L)`: only these can have channels last, which on a GPU takes
-    two thirds of the time.
+    They are those of pictures one pixel high, `(B, C, 1, L)`: only these can have channels last, which is
+    faster.
     """
     for name, sizes in (("widths", widths), ("kernels", kernels)):
         if not isinstance(sizes, Sequence) or not sizes:

@@ -33,7 +33,7 @@ __all__ = ["METHODS", "Method", "Terms"]
 
 FEATURES = 32  # that describe an input to a conditional, as published
 SLOWER = 0.1  # the rate of localisers, in P-STN's published code
-FARTHEST = 3.0  # of P-STN's samples from their centre, in units of the scale; what is best for small sets of digits
+FARTHEST = 3.0  # of P-STN's samples from their centre, in units of the scale, as in `pstn/table2`
 
 
 class Terms(NamedTuple):

@@ -28,15 +28,15 @@ from ..draw import first, picture, sheet
 from ..store import as_bytes
 from . import figure4
 from .draw import NAMES
-from .figure4 import ALPHA, METHODS
+from .figure4 import ALPHA, DRAWN
 from .frozen import CANVAS, Found, Frozen, classifiers, data_set, localise, localisers, moves, upright
 
 Config = figure4.Config
 SHOWN, VIEWS = 4, 5
 
-FULL = Config(Frozen(task="placed", source="fashion-mnist"))
+FULL = Config(Frozen(task="placed", source="fashion-mnist"), methods=("cnn", *DRAWN))
 TINY = Frozen(task="placed", source="drawn", inputs=32, epochs=1, first=1, batch=8, samples=2)
-SMOKE = Config(TINY, tested=20, count=1)
+SMOKE = Config(TINY, methods=FULL.methods, tested=20, count=1)
 PAPER = (
     Claim("accuracy", "accuracy of the classifier on clothes that fill the frame, %", {"method": "cnn"}, "90.63"),
     Claim("accuracy", "accuracy, STN", {"method": "stn"}, "84.41"),
@@ -45,15 +45,14 @@ PAPER = (
     *(
         Claim(metric, f"{what}, {NAMES[method]}", {"method": method})
         for metric, what in {"overlap": "overlap with the true box", "distance": "distance of the middle"}.items()
-        for method in METHODS[1:]
+        for method in DRAWN
     ),
 )
 
 
 def build(config: Config, method: str) -> list[Frozen]:
     """The localisers of a method; the choice of the four nouns is in `frozen`."""
-    weight = ALPHA if method == "flow" else config.training.weight
-    common = replace(config.training, method=method, weight=weight)
+    common = replace(config.training, method=method, weight=ALPHA.get(method, config.training.weight))
     return [replace(common, seed=config.count * config.seed + k) for k in range(config.count)]
 
 
@@ -94,7 +93,7 @@ def places(found: Found, data: BoxedSet, move: Transform) -> Row:
 def show(rows: Rows) -> Figure:
     """For each method the canvas and what is seen of it."""
     figure, axes = sheet(1, 3, (9, 3.2))
-    for panel, method in zip(axes, METHODS[1:], strict=True):
+    for panel, method in zip(axes, DRAWN, strict=True):
         row = first(rows, method=method)
         if row is not None:
             views = row["views"][:, :, 0].swapaxes(0, 1)
