@@ -3,12 +3,13 @@
 The networks and the step are those of ``erlangen reproduce pstn/table3``, on series of FaceAll's length, 131, with
 CPAB warps of ten cells. ``of_cnn`` is the ratio of the whole step to the classifier's, at most 1.5 is asked. Then where
 the time goes: the localiser and its samples, the warp, the classifier behind it, forward and backward.
-``python benchmarks/bench_series.py cuda`` measures on a GPU.
+``python benchmarks/bench_series.py cuda`` measures on a GPU, and also with steps that are compiled.
 """
 
 import itertools
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -38,10 +39,10 @@ def batch(n: int) -> tuple[Tensor, Tensor]:
     return x, torch.randint(CONFIG["classes"], (n,), device=DEVICE)
 
 
-def stepped(method: str, n: int) -> Callable[[], None]:
+def stepped(method: str, n: int, *, compiled: bool = False) -> Callable[[], None]:
     """Several steps of training."""
     model, data = objective(method), batch(n)
-    training = series.how(model, Training("bumps", method), DEVICE)
+    training = replace(series.how(model, Training("bumps", method), DEVICE), compile=compiled)
     engine, number = Engine(model, training, launch(model, training)), itertools.count()
     model.train()
 
@@ -56,7 +57,8 @@ def stepped(method: str, n: int) -> Callable[[], None]:
 
 def parts() -> dict[str, Callable[[], Any]]:
     """Forward and backward of the parts of a step of P-STN, each on its own."""
-    model = objective("pstn").averaged.train()
+    whole: Any = objective("pstn")
+    model = whole.to(memory_format=torch.channels_last).averaged.train()
     x, _ = batch(CONFIG["series"])
     views = torch.randn(CONFIG["series"] * CONFIG["samples"], 1, CONFIG["length"], device=DEVICE)
     v = (0.05 * torch.randn(CONFIG["samples"], CONFIG["series"], 9, device=DEVICE)).requires_grad_()
@@ -89,6 +91,9 @@ def main() -> None:
     torch.manual_seed(0)
     n = CONFIG["series"] * CONFIG["samples"]
     runs = {"cnn": stepped("cnn", n), "pstn": stepped("pstn", CONFIG["series"]), "stn": stepped("stn", n), **parts()}
+    if CUDA:
+        sizes = {"cnn": n, "pstn": CONFIG["series"]}
+        runs |= {f"{method}, compiled": stepped(method, size, compiled=True) for method, size in sizes.items()}
     times = interleaved(runs, CONFIG["repeats"])
     rows = [
         {

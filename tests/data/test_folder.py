@@ -122,11 +122,14 @@ def test_transparency_lies_on_the_background(tmp_path):
     palette.putpalette([200, 100, 0, 9, 9, 9])
     palette.putpixel((1, 0), 1)
     save(tmp_path / "b" / "x.png", palette, transparency=1)
-    black, clear = image_folder(tmp_path).x[:, :, 0].unbind()
+    black, clear = image_folder(tmp_path, background=0).x[:, :, 0].unbind()
     assert black.T.tolist() == [[200, 100, 0], [0, 0, 0], [40, 20, 0]]
     assert clear.T.tolist() == [[200, 100, 0], [0, 0, 0], [200, 100, 0]]
     white = image_folder(tmp_path, background=255).x[0, :, 0]
     assert white.T.tolist() == [[200, 100, 0], [255, 255, 255], [244, 224, 204]]
+    by_itself = image_folder(tmp_path)  # what is opaque is rather dark
+    assert by_itself.background == 255
+    assert by_itself.x[0, :, 0].equal(white)
 
 
 def test_cmyk_and_palettes_become_rgb(tmp_path):

@@ -47,6 +47,19 @@ def test_transparent_pictures_lie_where_they_can_be_seen(tmp_path):
             assert load_images(str(tmp_path / name), background=word).x[..., 0, 0].eq(grey).all()
 
 
+def test_both_parts_of_labelled_pictures_lie_on_the_ground_of_the_first(tmp_path):
+    (tmp_path / "train").mkdir()
+    (tmp_path / "test").mkdir()
+    for part, level in (("train", 0), ("test", 255)):
+        for name in ("a", "b"):
+            drawing(tmp_path / part / name, "0.png", level)
+    train, test, _ = load_parts(RunConfig(data=str(tmp_path)))
+    assert test is not None
+    for x, level in ((train.x, 0), (test.x, 255)):
+        assert x[..., 0, 0].eq(255).all()
+        assert x[..., 8, 8].eq(level).all()
+
+
 def test_only_pictures_with_transparent_and_opaque_pixels_decide_on_the_ground(tmp_path):
     drawing(tmp_path, "bright.png", 200)
     drawing(tmp_path, "nothing.png", 0, alpha=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .images import SUFFIXES, image_size, quiet_bombs, read_image
+from .images import SUFFIXES, image_size, opaque_level, quiet_bombs, read_image
 from .sets import DataSet
 
 __all__ = [
@@ -24,11 +24,13 @@ __all__ = [
     "UnreadableImagesError",
     "class_members",
     "image_folder",
+    "looked_at",
     "loose_images",
     "pictures_below",
 ]
 
 SHOWN = 10  # files named in an error; there may be thousands
+MANY = 1000  # pictures that decide on the ground
 T = TypeVar("T")
 
 
@@ -58,10 +60,12 @@ class FolderSet(DataSet):
         name: as in `DataSet`.
         files: the file of each image.
         skipped: the files that could not be read.
+        background: the grey on which transparent pixels lie.
     """
 
     files: tuple[Path, ...]
     skipped: tuple[Unreadable, ...] = ()
+    background: int = 0
 
     def _each(self, index: Tensor) -> dict[str, Any]:
         return {**super()._each(index), "files": tuple(self.files[i] for i in index.tolist())}
@@ -73,7 +77,7 @@ def image_folder(
     size: int | tuple[int, int] | None = None,
     exif: bool = True,
     unreadable: Literal["raise", "skip"] = "raise",
-    background: int = 0,
+    background: int | Literal["auto"] = "auto",
     classes: Sequence[str] | None = None,
 ) -> FolderSet:
     """Reads a folder with a sub-folder for each class, in the order of their names.
@@ -88,7 +92,8 @@ def image_folder(
         exif: whether to apply the orientation that the camera noted.
         unreadable: "raise" for files that are cut short, corrupt or too large (`PIL.Image.MAX_IMAGE_PIXELS`), or "skip"
             to leave them out and list them in the result.
-        background: the grey, 0 to 255, on which transparent pixels lie.
+        background: the grey, 0 to 255, on which transparent pixels lie. "auto" is one for all: white where what is
+            opaque is dark on the whole, as in black drawings, which black would hide, else black.
         classes: the classes to expect, in their order, such as those of a training folder; the names of the
             sub-folders if not given.
 
@@ -112,7 +117,7 @@ def loose_images(
     size: int | tuple[int, int] | None = None,
     exif: bool = True,
     unreadable: Literal["raise", "skip"] = "raise",
-    background: int = 0,
+    background: int | Literal["auto"] = "auto",
     below: bool = False,
 ) -> FolderSet:
     """Reads the pictures in a folder, without classes: all have the label 0.
@@ -147,13 +152,14 @@ def _gathered(
     size: int | tuple[int, int] | None,
     exif: bool,
     unreadable: str,
-    background: int,
+    background: int | str,
 ) -> FolderSet:
     """The pictures of all classes, read and stacked."""
     if unreadable not in ("raise", "skip"):
         raise ValueError(f"unreadable: received {unreadable!r}; accepted are 'raise' and 'skip'")
-    if not isinstance(background, int) or not 0 <= background <= 255:
-        raise ValueError(f"background: received {background!r}; accepted is an integer from 0 to 255")
+    grey = _ground([file for own in members.values() for file in own]) if background == "auto" else background
+    if not isinstance(grey, int) or not 0 <= grey <= 255:
+        raise ValueError(f"background: received {background!r}; accepted is an integer from 0 to 255, or 'auto'")
     target = _target(size)
     files = [(file, names.index(name)) for name in members for file in members[name]]
     bad: list[Unreadable] = []
@@ -162,12 +168,29 @@ def _gathered(
         _check_one_size(root, {shape: file for shape, (file, _) in reversed(sizes)})
         files = [entry for _, entry in sizes]
     _check_memory(len(files), target)
-    read = _read_all(files, partial(read_image, size=target, exif=exif, background=background), bad, unreadable, root)
+    read = _read_all(files, partial(read_image, size=target, exif=exif, background=grey), bad, unreadable, root)
     _check_left(root, list(members), {names[label] for _, (_, label) in read})
     x = _stack([pixels for pixels, _ in read])
     y = torch.tensor([label for _, (_, label) in read])
     name = root.resolve().name
-    return FolderSet(x, y, tuple(names), name, tuple(file for _, (file, _) in read), tuple(bad))
+    return FolderSet(x, y, tuple(names), name, tuple(file for _, (file, _) in read), tuple(bad), grey)
+
+
+def looked_at(files: Iterable[Path], look: Callable[[Path], T]) -> Iterator[T]:
+    """What is seen of one picture after another."""
+    with quiet_bombs():
+        for file in files:
+            try:
+                yield look(file)
+            except Exception:  # decoders raise anything for a file that is broken; reading the folder names it
+                continue
+
+
+def _ground(files: Sequence[Path]) -> int:
+    """The grey on which the transparent pictures among some files show: one for all, so that they stay alike."""
+    some = files[:: max(1, len(files) // MANY)]
+    levels = [level for level in looked_at(some, opaque_level) if level is not None]
+    return 255 if levels and sum(levels) / len(levels) < 0.5 else 0
 
 
 def _target(size: object) -> tuple[int, int] | None:

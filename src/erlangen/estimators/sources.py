@@ -5,18 +5,18 @@ from __future__ import annotations
 import hashlib
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ..data import DataSet, DataUnavailableError, FolderSet, load, loose_images, named_sets
-from ..data.folder import class_members, pictures_below
-from ..data.images import SUFFIXES, image_size, opaque_level, quiet_bombs
+from ..data.folder import class_members, looked_at, pictures_below
+from ..data.images import SUFFIXES, image_size
 from ..data.load import UCR
 from ..utils.seeds import generator
 from .config import RunConfig
@@ -35,13 +35,11 @@ __all__ = [
     "some_rows",
 ]
 
-T = TypeVar("T")
 Background: TypeAlias = Literal["auto", "black", "white"]
 LOG = logging.getLogger("erlangen.estimators")
 LARGEST = 64  # the side to which pictures are resized unless the user says otherwise
 HANDLING, COLUMNS = ("missing", "unequal"), ("label", "series", "time")  # of series
 GROUNDS = {"black": 0, "white": 255}
-MANY = 1000  # pictures that decide on the ground
 LEAST = 8  # what the encoder of a conditional needs, and what a turn needs to be seen
 ROUNDING = 1e-14  # of the size of values, up to which they are the same
 
@@ -61,10 +59,12 @@ def load_parts(config: RunConfig) -> tuple[DataSet, DataSet | None, int | None]:
         return load(path, **options), load(path, "test", **options) if _has_test(path) else None, None
     _check_heeded(config, f"the folder {source!r}", ("size",))
     root = class_root(path)
-    size = config.size or (None if _small(_looked_at(chain(*class_members(root).values()), image_size)) else LARGEST)
+    size = config.size or (None if _small(looked_at(chain(*class_members(root).values()), image_size)) else LARGEST)
     options: dict[str, Any] = {"size": size, "unreadable": config.unreadable}
-    test = load(path, "test", **options) if root != path and _has_folders(path / "test") else None
-    return load(path, **options), test, size
+    train = load(path, **options)
+    ground = {"background": train.background} if isinstance(train, FolderSet) else {}  # of both parts the same
+    test = load(path, "test", **options, **ground) if root != path and _has_folders(path / "test") else None
+    return train, test, size
 
 
 def load_images(
@@ -79,8 +79,7 @@ def load_images(
             they have one size; that is made smaller if the longer side is greater than `LARGEST`. Pictures of several
             sizes become squares of that side.
         unreadable: see `erlangen.data.image_folder`.
-        background: what transparent pixels of a folder lie on. "auto" is one for all: white where what is opaque is
-            dark, as in black drawings, which black would hide, else black.
+        background: what transparent pixels of a folder lie on; "auto" as in `erlangen.data.image_folder`.
     """
     if background not in ("auto", *GROUNDS):
         raise ValueError(f"background: received {background!r}; accepted are 'auto', 'black' and 'white'")
@@ -96,9 +95,8 @@ def load_images(
     if not path.is_dir():
         raise ValueError(f"data: received {source!r}, which {_unlike(path)}; accepted is {_image_sources()}")
     root = class_root(path)
-    files = pictures_below(root)
-    kept = _reduced(_looked_at(files, image_size)) if size is None else size
-    ground = _ground(files) if background == "auto" else GROUNDS[background]
+    kept = _reduced(looked_at(pictures_below(root), image_size)) if size is None else size
+    ground: Any = GROUNDS.get(background, background)
     return loose_images(root, size=kept, unreadable=unreadable, background=ground, below=True)
 
 
@@ -183,23 +181,6 @@ def _has_test(path: Path) -> bool:
             return "x_test" in file.files
     except (AttributeError, EOFError, OSError, TypeError, ValueError):
         return False  # the training part, which is read first, says what is wrong
-
-
-def _looked_at(files: Iterable[Path], look: Callable[[Path], T]) -> Iterator[T]:
-    """What is seen of one picture after another."""
-    with quiet_bombs():
-        for file in files:
-            try:
-                yield look(file)
-            except Exception:  # decoders raise anything for a file that is broken; reading the folder names it
-                continue
-
-
-def _ground(files: Sequence[Path]) -> int:
-    """The grey on which the transparent pictures among some files show: one for all, so that they stay alike."""
-    some_files = [files[k] for k in some_rows(len(files), MANY).tolist()]
-    levels = [level for level in _looked_at(some_files, opaque_level) if level is not None]
-    return GROUNDS["white" if levels and sum(levels) / len(levels) < 0.5 else "black"]
 
 
 def _small(sizes: Iterable[tuple[int, int]]) -> bool:

@@ -47,9 +47,10 @@ ROTATIONS = Training(added=TURNED, inputs=5000, names=("angle",), anchored=False
 
 @dataclass(frozen=True)
 class Config:
-    """Training, and how much is measured."""
+    """Training, which choices, and how much is measured."""
 
     training: Training = ROTATIONS
+    methods: tuple[str, ...] = tuple(method for _, method in RUNS)
     inputs: int = 300
     samples: int = 500
     device: str = "cpu"
@@ -96,6 +97,8 @@ def run(config: Config) -> list[Row]:
     """One row for each choice; of 2s and 8s, those of the 2s."""
     rows: list[Row] = []
     for part, method in RUNS:
+        if method not in config.methods:
+            continue
         training = build(config, part, method)
         model, _ = trained(training, config.device)
         data = data_set(training, "test")
@@ -112,8 +115,9 @@ def show(rows: Rows) -> Figure:
     figure, axes = sheet(1, len(RUNS), (2.1 * len(RUNS), 2.6), ("polar",))
     for panel, (part, method) in zip(axes, RUNS, strict=True):
         row = first(rows, part=part, method=method)
-        polar(panel, row["turns"], "#2b7fa3")
-        panel.set_title(f"{part}: {method}\n{row['invalid']:.0f} % invalid", fontsize=8)
+        if row is not None:
+            polar(panel, row["turns"], "#2b7fa3")
+            panel.set_title(f"{part}: {method}\n{row['invalid']:.0f} % invalid", fontsize=8)
     return figure
 
 

@@ -90,7 +90,8 @@ def show(rows: Rows) -> Figure:
     figure, axes = sheet(1, 2, (11, 3.2))
     for colour, (method, dataset) in zip(COLOURS, SETS, strict=True):
         own = [row for row in rows if (row["method"], row["dataset"]) == (method, dataset)]
-        curve(axes[0], own, "iteration", "magnitude", colour=colour, label=f"{method}, {dataset}")
+        line = "--" if method == "plain" else "-"
+        curve(axes[0], own, "iteration", "magnitude", colour=colour, label=f"{method}, {dataset}", line=line)
     axes[0].axhline(5, color="gray", linestyle=":", linewidth=1)
     axes[0].set(xlabel="iteration", ylabel="norm of the pose, % of the first")
     axes[0].legend(frameon=False, fontsize=8)
