@@ -63,7 +63,8 @@ def marginal_figure(rows: Rows, names: Sequence[str], spans: dict[str, tuple[flo
 
 
 def _density(panel: Axes, density: np.ndarray, span: tuple[float, float], colour: str) -> None:
-    places = np.linspace(*span, len(density))
+    edges = np.linspace(*span, len(density) + 1)
+    places = (edges[1:] + edges[:-1]) / 2
     panel.fill_between(places, density, color=colour, alpha=0.35, linewidth=0)
     panel.plot(places, density, color=colour, linewidth=1)
     panel.set(yticks=[], xlim=span)
