@@ -17,7 +17,7 @@ from erlangen.papers import experiments, find
 from erlangen.papers.base import Claim
 from erlangen.papers.draw import png
 from erlangen.papers.ltt.common import Training
-from erlangen.papers.pages import BEGIN, END, PAGES, headlines, ours, renew, stated
+from erlangen.papers.pages import BLOCK, PAGES, TABLES, headlines, ours, renew, stated, written
 from erlangen.papers.results import redraw, section
 from erlangen.papers.store import read, record, write
 
@@ -122,7 +122,28 @@ def test_a_mean_has_the_digits_that_its_deviation_leaves(values, said):
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_quotes_what_is_stored(page):
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    assert BEGIN + PAGES[page](ROOT / "results") + END in text, "run make results"
+    assert BLOCK.search(text)
+    assert written(text, ROOT / "results") == text, "run make results"
+
+
+def test_every_table_is_on_some_page():
+    texts = [(ROOT / "docs" / page).read_text(encoding="utf-8") for page in PAGES]
+    assert sorted(found[1] for text in texts for found in BLOCK.finditer(text)) == sorted(TABLES)
+
+
+EMPTY = "| | 100 labels | 1,000 labels | 10,000 labels |\n|---|---|---|---|\n"
+
+
+def block(name, table="stale\n"):
+    """Where a page has a table."""
+    return f"<!-- from stored results: {name} -->\n{table}<!-- end -->\n"
+
+
+def test_a_page_may_have_several_tables(tmp_path):
+    text = f"a\n{block('headlines')}b\n{block('labels')}c\n"
+    told = written(text, tmp_path)
+    assert told == f"a\n{block('headlines', TABLES['headlines'](tmp_path))}b\n{block('labels', EMPTY)}c\n"
+    assert written(told, tmp_path) == told
 
 
 def test_a_mean_over_folds_has_their_deviation():
@@ -144,7 +165,7 @@ def test_a_table_has_what_was_run(tmp_path):
     stored = {"experiment": "pstn/table2", "runs": [], "rows": rows}
     (tmp_path / "results" / "pstn" / "table2.json").write_text(json.dumps(stored))
     page.parent.mkdir()
-    page.write_text(f"before\n{BEGIN}stale\n{END}after\n")
+    page.write_text(f"before\n{block('few digits')}after\n")
     assert renew(tmp_path / "results", tmp_path / "docs") == [page]
     lines = page.read_text(encoding="utf-8").splitlines()
     assert (lines[0], lines[-1]) == ("before", "after")
@@ -158,11 +179,11 @@ def test_headlines_are_renewed_and_the_rest_stays(tmp_path):
     (tmp_path / "results" / "ltt").mkdir(parents=True)
     stored = (ROOT / "results" / "ltt" / "table1.json").read_text()
     (tmp_path / "results" / "ltt" / "table1.json").write_text(stored)
-    readme.write_text(f"before\n{BEGIN}stale\n{END}after\n")
+    readme.write_text(f"before\n{block('headlines')}after\n")
     assert redraw(tmp_path / "results", tmp_path / "docs")[-1] == readme
     told = readme.read_text(encoding="utf-8")
-    assert told.startswith(f"before\n{BEGIN}| | paper | ours |")
-    assert told.endswith(f"{END}after\n")
+    assert told.startswith("before\n<!-- from stored results: headlines -->\n| | paper | ours |")
+    assert told.endswith("<!-- end -->\nafter\n")
     lines = told.splitlines()[4:-2]
     assert lines
     assert set(lines) < set(table.splitlines())  # of one experiment, not of all

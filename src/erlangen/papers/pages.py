@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import statistics
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,7 +14,7 @@ from .base import Claim, Rows, experiments
 from .draw import first
 from .store import read
 
-__all__ = ["PAGES", "few_digits", "headlines", "ours", "renew", "stated"]
+__all__ = ["PAGES", "TABLES", "headlines", "ours", "renew", "stated", "written"]
 
 # What the README says of them, by the experiment and what a claim is about.
 HEADLINES = {
@@ -27,6 +28,9 @@ HEADLINES = {
     ("genuine/table1", "R4: ours, accuracy"): "Turned digits, accuracy of ours, exactly invariant in one pass, %",
     ("pstn/table2", "MNIST30: pstn, mean of 5 folds"): "30 digits, accuracy of P-STN, %",
     ("pstn/table2", "MNIST100: pstn, mean of 5 folds"): "100 digits, accuracy of P-STN, %",
+    ("pstn/figure4", "accuracy, P-STN"): "Turned digits before a frozen classifier, accuracy with P-STN, %",
+    ("pstn/figure4", "accuracy, flow"): "The same with a flow in its place (ours), %",
+    ("sgm/figure8", "five affine coordinates, voted, %"): "Distance of prototypes in an orbit of digits, % of theirs",
 }
 DIGITS = {
     "cnn": "classifier alone",
@@ -35,13 +39,35 @@ DIGITS = {
     "affine": "augmentation by hand",
     "flow": "flow in the place of the t",
 }
+TURNED = {
+    **{name: DIGITS[name] for name in ("cnn", "stn", "pstn", "flow")},
+    "flow-near": "flow that begins near the identity, α = 0.01",
+    "flow-wide": "flow that begins wide, α = 0.1",
+}
+UPRIGHT = {
+    "flow": "the flow of table 1",
+    "mean-shift": "mean-shift by that flow, as published",
+    "group mean-shift to the end": "the same on the group, to its end",
+    "poses, group mean-shift": "mean-shift by a network of poses",
+    "poses, gated mean-shift": "the same behind a gate",
+}
+LABELLED = {
+    "none": "images as they are",
+    "affine": "augmentation by hand, all angles",
+    "augerino": "Augerino",
+    "instaaug": "InstaAug",
+    "flow": "flow of Learning to Transform",
+    "sgm": "natural variations",
+    "sgm-averaged": "the same, and averaged over in prediction",
+    "sgm-own": "natural variations, learned of the labelled images alone",
+}
 MOST = 4  # digits behind the point; smaller numbers have exponents
-BEGIN, END = "<!-- from stored results -->\n", "<!-- end -->\n"
+BLOCK = re.compile(r"<!-- from stored results: (.+?) -->\n.*?<!-- end -->\n", re.DOTALL)
 
 
 def headlines(results: Path) -> str:
     """A table of what was run of the claims that the README quotes."""
-    known, lines = experiments(), ["| | paper | ours |", "|---|---|---|"]
+    known, lines = experiments(), _head("paper", "ours")
     stored = {name: read(known[name], results).rows for name, _ in HEADLINES}
     for (name, what), words in HEADLINES.items():
         claim = next(claim for claim in known[name].paper if claim.what == what)
@@ -54,8 +80,7 @@ def few_digits(results: Path) -> str:
     """A table of P-STN's table 2: the accuracies of all sizes that were run, and the calibration on 100 digits."""
     rows = read(experiments()["pstn/table2"], results).rows
     sizes = sorted({int(row["dataset"].removeprefix("mnist")) for row in rows})
-    lines = ["| | " + "".join(f"{size:,} digits | " for size in sizes) + "calibration error, 100 |"]
-    lines.append("|---" * (len(sizes) + 2) + "|")
+    lines = _head(*(f"{size:,} digits" for size in sizes), "calibration error, 100")
     for method, words in DIGITS.items():
         found = {size: first(rows, method=method, dataset=f"mnist{size}", part="folds") for size in sizes}
         cells = [f"{row['accuracy']:.1f} ± {row['deviation']:.1f}" if row else "–" for row in found.values()]
@@ -64,8 +89,59 @@ def few_digits(results: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
+def turned_digits(results: Path) -> str:
+    """A table of P-STN's figure 4: accuracy and errors of the angle before a frozen classifier."""
+    columns = {"accuracy": "accuracy, %", "error": "error of the angle modulo π", "circular": "on the circle"}
+    return _by_method("pstn/figure4", results, TURNED, {words: ({}, name) for name, words in columns.items()})
+
+
+def upright_and_turned(results: Path) -> str:
+    """A table of LTT's figure 7c: accuracies of photographs as they are, and turned by 90°."""
+    columns = {"upright, %": ({"angle": 0}, "accuracy"), "turned by 90°, %": ({"angle": 90}, "accuracy")}
+    return _by_method("ltt/figure7c", results, UPRIGHT, columns)
+
+
+def labels(results: Path) -> str:
+    """A table of natural variations as augmentation."""
+    columns = {f"{n:,} labels": ({"labels": n}, "accuracy") for n in (100, 1000, 10_000)}
+    return _by_method("sgm/augmentation", results, LABELLED, columns)
+
+
+def _by_method(
+    name: str, results: Path, methods: Mapping[str, str], columns: Mapping[str, tuple[Mapping[str, object], str]]
+) -> str:
+    """A line for each method that was run; in each column the mean and the deviation over seeds of some rows."""
+    rows, lines = read(experiments()[name], results).rows, _head(*columns)
+    for method, words in methods.items():
+        claims = [Claim(metric, head, {"method": method, **where}) for head, (where, metric) in columns.items()]
+        cells = [stated(found) if (found := claim.values(rows)) else "–" for claim in claims]
+        if set(cells) != {"–"}:
+            lines.append(f"| {' | '.join((words, *cells))} |")
+    return "\n".join(lines) + "\n"
+
+
+def _head(*columns: str) -> list[str]:
+    return [f"| | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
+
+
+TABLES: Mapping[str, Callable[[Path], str]] = {
+    "headlines": headlines,
+    "few digits": few_digits,
+    "turned digits": turned_digits,
+    "upright and turned": upright_and_turned,
+    "labels": labels,
+}
 # By their places, from the folder of the documentation.
-PAGES: Mapping[str, Callable[[Path], str]] = {"../README.md": headlines, "spatial-transformers.md": few_digits}
+PAGES = ("../README.md", "learning-to-transform.md", "spatial-transformers.md", "sgm.md")
+
+
+def written(text: str, results: Path) -> str:
+    """A page whose tables say what is stored; each stands between the names of its table and of its end."""
+
+    def block(found: re.Match[str]) -> str:
+        return f"<!-- from stored results: {found[1]} -->\n{TABLES[found[1]](results)}<!-- end -->\n"
+
+    return BLOCK.sub(block, text)
 
 
 def renew(results: Path, docs: Path) -> list[Path]:
@@ -76,13 +152,11 @@ def renew(results: Path, docs: Path) -> list[Path]:
         docs: the folder of the documentation, beside which there may be a README.
     """
     paths = []
-    for name, table in PAGES.items():
+    for name in PAGES:
         page = Path(os.path.normpath(docs / name))
         text = page.read_text(encoding="utf-8") if page.is_file() else ""
-        before, begin, rest = text.partition(BEGIN)
-        _, end, after = rest.partition(END)
-        if end:
-            write_bytes(page, (before + begin + table(results) + end + after).encode())
+        if BLOCK.search(text):
+            write_bytes(page, written(text, results).encode())
             paths.append(page)
     return paths
 

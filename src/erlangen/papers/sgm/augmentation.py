@@ -71,7 +71,7 @@ def symmetry_of(config: Config, labels: int, method: str) -> Training:
     training = figure8.build(replace(config.models, seed=config.seed))["voted", "mnist"]
     if method != "sgm-own":
         return training
-    return replace(training, inputs=labels, batch=min(training.batch, labels))
+    return replace(training, inputs=labels, batch=min(training.batch, labels), held=0.1)
 
 
 def build(config: Config, method: str, labels: int) -> AveragedObjective:

@@ -49,7 +49,8 @@ __all__ = [
 COLOUR = ("hue", "saturation", "value")
 PUBLISHED = 60_000 * 512 * 5  # transformed inputs of the inference network: steps, batch, samples
 HELD = 10_000  # of MNIST's training set, the last ones, for validation
-PAYS = 10_000  # steps from which a compiler pays
+PAYS = 5000  # steps from which a compiler pays
+JUDGED, PATIENCE = 20, 5  # how often a density is judged on inputs that were set aside, and for how long without gain
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,8 @@ class Training:
         reach: for a partly invariant model, how far random rotations go, in degrees.
         centred: the weight of what keeps prototypes in the middle of their orbits.
         own: whether densities are learned of the prototypes of inputs as they are, and not of transformed inputs.
+        held: the share of the inputs that is set aside, to keep the density that is best on them: of a few thousand
+            inputs it learns the pose of each by heart, and takes it for the only one.
         consistency: the weight of the published code's extra loss.
         graph: whether steps on CUDA are recorded as graphs, and long trainings compiled, see `erlangen.train.Config`.
         density: a "spline" flow, a "gaussian", or a flow that is "blind" to prototypes.
@@ -89,6 +92,7 @@ class Training:
     invertibility: float = 0.1
     centred: float = 0.01
     own: bool = False
+    held: float = 0.0
     consistency: float = 0.0
     density: Literal["spline", "gaussian", "blind"] = "spline"
     inference: tuple[int, ...] = (1024, 512, 256)
@@ -235,14 +239,27 @@ def _train(objective: TwoStages, config: Training, device: str, **going: Any) ->
     kind = torch.device(device).type
     fast: Any = on_cuda(config.steps, graph=config.graph) if kind == "cuda" else {}
     places: Any = {"accelerator": kind, "seed": config.seed, **fast, **going}
+    x, aside = _parts(config)
+    if aside is not None:
+        places |= {"validate_every": max(1, second // JUDGED), "patience": PATIENCE, "monitor": "nll"}
     how = Config(steps=first + second, groups=groups, log_every=100, **places)
-    loader = TensorLoader(data_set(config, "train").x, batch_size=config.batch, seed=config.seed, drop_last=True)
+    loader = TensorLoader(x, batch_size=min(config.batch, len(x)), seed=config.seed, drop_last=True)
     start = time.monotonic()
-    history = fit_symmetry(objective, loader, how)
+    history = fit_symmetry(objective, loader, how, validation=aside)
     # Of one that was cut short the history knows all; of one that started anew it does not.
     seconds = max(time.monotonic() - start, history.column("seconds")[-1])
     content = history.column("content")[-1]
     return {"seconds": torch.tensor(seconds), "content": torch.tensor(content)}
+
+
+def _parts(config: Training) -> tuple[Tensor, TensorLoader | None]:
+    """What is learned from, and batches of what was set aside."""
+    x = data_set(config, "train").x
+    n = int(config.held * len(x))
+    if not n:
+        return x, None
+    order = torch.randperm(len(x), generator=generator(config.seed))
+    return x[order[n:]], TensorLoader(x[order[:n]], batch_size=config.batch, shuffle=False)
 
 
 def on_cuda(steps: Sequence[int], *, graph: bool = True) -> dict[str, Any]:
