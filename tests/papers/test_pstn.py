@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from erlangen.distributions import EntropyController
 from erlangen.papers.pstn import common, figure1, figure4, figure7, figure12, frozen, table2
 
 
@@ -36,7 +37,7 @@ def test_the_localisers_of_section_5_1():
         ("placed", "stn", 190e3, 197e3),
         ("placed", "pstn", 190e3, 197e3),
     ]:
-        objective = frozen._localiser(frozen.Frozen(method, task))
+        objective = frozen._localiser(frozen.Frozen(method, task, weight=0.2))
         assert least < size(objective.averaged.conditional) < most
         assert size(objective.averaged.model) == 28_086
         assert set(objective.parameter_groups()) == {"conditional"}
@@ -124,8 +125,10 @@ def test_a_flow_is_above_both_or_not_compared():
 
 def test_the_flow_of_angles_begins_all_over_the_circle_and_near_the_identity_if_asked():
     spread = {}
-    for method in ("flow", "flow-near"):
-        objective = frozen._localiser(frozen.Frozen(method=method, source="drawn"))
+    for method in ("flow", "flow-wide", "flow-near"):
+        objective = frozen._localiser(frozen.Frozen(method=method, source="drawn", weight=0.2))
         spread[method] = objective.averaged.conditional(torch.rand(4, 1, 28, 28)).sample((500,)).abs().mean().item()
-    assert spread["flow"] > 1.2  # half a turn at most, uniform over it π / 2
+        assert isinstance(objective.weight, EntropyController) == (method == "flow")
+        assert objective.eval().weight(torch.tensor(9.0)).item() == pytest.approx(0.2)
+    assert min(spread["flow"], spread["flow-wide"]) > 1.2  # half a turn at most, uniform over it π / 2
     assert spread["flow-near"] < 0.6

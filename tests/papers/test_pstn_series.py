@@ -1,5 +1,6 @@
 """What the experiments on series and on signs do besides training: networks, parts, choices, windows."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -124,10 +125,25 @@ def test_a_box_fills_the_view_and_a_view_is_its_box():
     torch.testing.assert_close(whole[0, 0], torch.tensor([-1.0, -1.0, 1.0, 1.0]))
 
 
+def test_windows_around_a_box_reach_from_it_to_several_of_its_sides():
+    box, within = torch.tensor([[-0.2, -0.1, 0.2, 0.3]]), signs.within()
+    x = torch.nn.functional.avg_pool2d(torch.rand(1, 3, 96, 96, generator=torch.Generator().manual_seed(0)), 9, 1, 4)
+    around = signs.zoomed(x, box, signs.AROUND)
+    v = torch.tensor([[[0.0, 0.0, 0.0]], [[math.log(signs.AROUND), 0.0, 0.0]]])
+    widest, tight = within(around, v)
+    torch.testing.assert_close(widest, around)
+    assert (tight - signs.zoomed(x, box)).abs().max() < 0.02  # it was resampled twice
+    assert (around - signs.zoomed(x, box)).abs().max() > 0.1
+    q = signs.build(signs.Training("boxes", source="glyphs", width=4)).averaged.conditional
+    scale = q(x).sample((4000,))[:, 0, 0]
+    assert 0 <= scale.min() < 0.01
+    assert math.log(signs.AROUND) - 0.01 < scale.max() <= math.log(signs.AROUND)
+
+
 def test_localisers_begin_at_the_whole_scene_and_leave_the_classifier_alone(tmp_path, monkeypatch):
     monkeypatch.setenv("ERLANGEN_CACHE", str(tmp_path))
     tiny = signs.Training(source="glyphs", epochs=1, first=1, batch=8, samples=2, width=4)
-    classifier = signs.trained(replace(tiny, method="boxes", weight=0.0, epochs=1, samples=1)).model.state_dict()
+    classifier = signs.trained(replace(tiny, method="boxes")).model.state_dict()
     for method in ("stn", "pstn"):
         config = replace(tiny, method=method)
         start = signs.build(config).averaged.eval()

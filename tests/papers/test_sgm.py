@@ -8,9 +8,20 @@ import torch
 
 from erlangen.data import PosedSet, coloured, sprites
 from erlangen.data.sprites import SHAPES
-from erlangen.papers.sgm import figure8, figure9
+from erlangen.papers.sgm import augmentation, figure8, figure9
 from erlangen.papers.sgm.choices import measured
-from erlangen.papers.sgm.common import COLOURS, Training, data_set, group_of, iterated, moved, ranges_of, spread, strip
+from erlangen.papers.sgm.common import (
+    COLOURS,
+    Training,
+    data_set,
+    group_of,
+    iterated,
+    moved,
+    parts,
+    ranges_of,
+    spread,
+    strip,
+)
 from erlangen.papers.sgm.figure12 import distances, law_samples
 from erlangen.papers.sgm.figure16 import TRUE, ranges
 
@@ -70,6 +81,28 @@ def test_training_sets_are_cut_and_digits_chosen():
     assert isinstance(data, PosedSet)
     assert data.angle.abs().max() <= math.radians(30)
     assert set(data.y.tolist()) <= {0, 1}
+
+
+def test_what_is_set_aside_is_not_learned_from():
+    whole = Training(data="drawn", inputs=64, batch=10)
+    x, aside = parts(whole)
+    assert aside is None
+    assert len(x) == 64
+    rest, held = parts(Training(data="drawn", inputs=64, batch=10, held=0.25))
+    assert held is not None
+    judged = torch.cat([batch[0] for batch in held.epoch(0, torch.device("cpu"))])
+    assert (len(rest), len(judged)) == (48, 16)
+    assert sorted(torch.cat((rest, judged)).flatten(1).tolist()) == sorted(x.flatten(1).tolist())
+
+
+def test_averaging_in_prediction_needs_no_other_classifier(monkeypatch):
+    made = []
+    monkeypatch.setattr(augmentation, "classifier", lambda config, method, labels: made.append(method) or method)
+    monkeypatch.setattr(augmentation, "accuracy", lambda classifier, data, views: 1.0 + views)
+    rows = augmentation.run(augmentation.SMOKE)
+    assert made == [method for method in augmentation.METHODS if method != "sgm-averaged"]
+    found = {row["method"]: row["accuracy"] for row in rows}
+    assert (found["sgm"], found["sgm-averaged"], found["none"], found["flow"]) == (1, 2, 1, 2)
 
 
 def test_distances_from_the_laws():

@@ -7,7 +7,7 @@ the paper.
 
 *Networks.* Differs from the paper: no weights from ImageNet, and no ResNet18. The classifier is the convolutional
 network of Learning to Transform with 32 filters, on views of 32 pixels. It is trained on windows around the true boxes,
-from the box itself to four times its sides, and frozen: one that has seen nothing but true boxes says nothing of a
+from the box itself to five times its sides, and frozen: one that has seen nothing but true boxes says nothing of a
 window that is too large, and localisers that had to learn from it moved theirs out of the scene (both had 10 %). The
 localiser has five convolutions with batch normalisation; its heads begin at the identity.
 
@@ -39,7 +39,7 @@ __all__ = ["CANVAS", "Training", "boxes", "moves", "predictions", "scene_set", "
 
 CANVAS, VIEW = 96, 32
 FARTHEST = 10.0
-AROUND = 4.0  # the side of the largest window that the classifier is trained on, in sides of the box
+AROUND = 5.0  # the side of the largest window that the classifier is trained on, in sides of the box
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,8 @@ def scene_set(source: str, split: str) -> BoxedSet:
 
 
 def moves() -> Transform:
-    """Scale and translation: a view is a square window of the scene, from all of it to a fifth of its side."""
-    return Affine("scale", "tx", "ty", factored=True, bounds={"scale": (-0.25, 1.6), "tx": 3.5, "ty": 3.5})
+    """Scale and translation: a view is a square window of the scene, from all of it to a sixth of its side."""
+    return Affine("scale", "tx", "ty", factored=True, bounds={"scale": (-0.25, 1.8), "tx": 4.0, "ty": 4.0})
 
 
 def within() -> Transform:

@@ -40,6 +40,7 @@ __all__ = [
     "moved",
     "on_cuda",
     "on_device",
+    "parts",
     "ranges_of",
     "spread",
     "strip",
@@ -239,7 +240,7 @@ def _train(objective: TwoStages, config: Training, device: str, **going: Any) ->
     kind = torch.device(device).type
     fast: Any = on_cuda(config.steps, graph=config.graph) if kind == "cuda" else {}
     places: Any = {"accelerator": kind, "seed": config.seed, **fast, **going}
-    x, aside = _parts(config)
+    x, aside = parts(config)
     if aside is not None:
         places |= {"validate_every": max(1, second // JUDGED), "patience": PATIENCE, "monitor": "nll"}
     how = Config(steps=first + second, groups=groups, log_every=100, **places)
@@ -252,7 +253,7 @@ def _train(objective: TwoStages, config: Training, device: str, **going: Any) ->
     return {"seconds": torch.tensor(seconds), "content": torch.tensor(content)}
 
 
-def _parts(config: Training) -> tuple[Tensor, TensorLoader | None]:
+def parts(config: Training) -> tuple[Tensor, TensorLoader | None]:
     """What is learned from, and batches of what was set aside."""
     x = data_set(config, "train").x
     n = int(config.held * len(x))
