@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from erlangen.audit.case import as_data
 from erlangen.estimators import RunConfig
 from erlangen.estimators.sources import load_images, load_parts
 
@@ -55,9 +56,20 @@ def test_both_parts_of_labelled_pictures_lie_on_the_ground_of_the_first(tmp_path
             drawing(tmp_path / part / name, "0.png", level)
     train, test, _ = load_parts(RunConfig(data=str(tmp_path)))
     assert test is not None
-    for x, level in ((train.x, 0), (test.x, 255)):
+    for x, level in ((train.x, 0), (test.x, 255), (as_data(tmp_path).x, 255)):
         assert x[..., 0, 0].eq(255).all()
         assert x[..., 8, 8].eq(level).all()
+
+
+def test_a_part_lies_on_its_own_ground_where_the_first_says_nothing(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / "train" / name).mkdir(parents=True)
+        Image.new("L", (16, 16), 200).save(tmp_path / "train" / name / "0.png")
+        (tmp_path / "test").mkdir(exist_ok=True)
+        drawing(tmp_path / "test" / name, "0.png", 0)
+    _, test, _ = load_parts(RunConfig(data=str(tmp_path)))
+    assert test is not None
+    assert test.x[:, 0, [0, 8], [0, 8]].tolist() == [[255, 0], [255, 0]]
 
 
 def test_only_pictures_with_transparent_and_opaque_pixels_decide_on_the_ground(tmp_path):

@@ -144,6 +144,10 @@ def test_a_page_may_have_several_tables(tmp_path):
     told = written(text, tmp_path)
     assert told == f"a\n{block('headlines', TABLES['headlines'](tmp_path))}b\n{block('labels', EMPTY)}c\n"
     assert written(told, tmp_path) == told
+    broken = "<!-- from stored results: headlines -->\nprose\n\n"  # without an end
+    assert written(broken + block("labels"), tmp_path) == broken + block("labels", EMPTY)
+    with pytest.raises(ValueError, match="table: received 'unknown'; accepted are headlines, "):
+        written(block("unknown"), tmp_path)
 
 
 def test_a_mean_over_folds_has_their_deviation():
@@ -287,6 +291,17 @@ def test_the_page_says_which_settings_were_others(cache, tmp_path):
     assert results.is_file()
     text = section(experiment, read(experiment, tmp_path), "image.png")
     assert text.rstrip().endswith("Settings other than now: training.batch 7 (1 run).")
+
+
+def test_the_page_says_which_settings_came_later_unless_they_are_the_usual_ones(tmp_path):
+    experiment = ALL["sgm/choices"]
+    assert experiment.full.training.held > 0
+    row = {"method": "full", "dataset": "mnist", "part": "invariance", "seed": 0, "scale": 1.0}
+    old = record(experiment.full, [row], device="cpu", seconds=1.0)
+    for name in ("held", "balanced", "consistency"):
+        del old.runs[0]["config"]["training"][name]
+    text = section(experiment, old, "image.png")
+    assert text.rstrip().endswith("Settings other than now: no training.held (1 run).")
 
 
 @pytest.mark.parametrize(

@@ -125,19 +125,17 @@ def test_a_box_fills_the_view_and_a_view_is_its_box():
     torch.testing.assert_close(whole[0, 0], torch.tensor([-1.0, -1.0, 1.0, 1.0]))
 
 
-def test_windows_around_a_box_reach_from_it_to_several_of_its_sides():
-    box, within = torch.tensor([[-0.2, -0.1, 0.2, 0.3]]), signs.within()
-    x = torch.nn.functional.avg_pool2d(torch.rand(1, 3, 96, 96, generator=torch.Generator().manual_seed(0)), 9, 1, 4)
-    around = signs.zoomed(x, box, signs.AROUND)
-    v = torch.tensor([[[0.0, 0.0, 0.0]], [[math.log(signs.AROUND), 0.0, 0.0]]])
-    widest, tight = within(around, v)
-    torch.testing.assert_close(widest, around)
-    assert (tight - signs.zoomed(x, box)).abs().max() < 0.02  # it was resampled twice
-    assert (around - signs.zoomed(x, box)).abs().max() > 0.1
-    q = signs.build(signs.Training("boxes", source="glyphs", width=4)).averaged.conditional
-    scale = q(x).sample((4000,))[:, 0, 0]
-    assert 0 <= scale.min() < 0.01
-    assert math.log(signs.AROUND) - 0.01 < scale.max() <= math.log(signs.AROUND)
+def test_windows_around_a_box_hold_it_and_reach_to_several_of_its_sides():
+    box = torch.tensor([[-0.2, -0.1, 0.2, 0.3], [0.5, 0.5, 0.7, 0.8]]).repeat(2000, 1)
+    windows = signs.around(box, 5.0, 0)
+    assert (windows[:, :2] <= box[:, :2] + 1e-6).all()
+    assert (windows[:, 2:] >= box[:, 2:] - 1e-6).all()
+    sides = (windows[:, 2:] - windows[:, :2]) / (box[:, 2:] - box[:, :2]).amax(-1, keepdim=True)
+    torch.testing.assert_close(sides[:, 0], sides[:, 1])
+    assert sides.min() < 1.01
+    assert sides.max() > 4.95
+    assert sides.log().mean().item() == pytest.approx(math.log(5) / 2, rel=0.05)
+    assert not torch.equal(windows, signs.around(box, 5.0, 1))
 
 
 def test_localisers_begin_at_the_whole_scene_and_leave_the_classifier_alone(tmp_path, monkeypatch):

@@ -1,6 +1,8 @@
 """What the experiments of the symmetry paper measure, on models whose answers are known."""
 
 import math
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,7 +19,6 @@ from erlangen.papers.sgm.common import (
     group_of,
     iterated,
     moved,
-    parts,
     ranges_of,
     spread,
     strip,
@@ -83,16 +84,17 @@ def test_training_sets_are_cut_and_digits_chosen():
     assert set(data.y.tolist()) <= {0, 1}
 
 
-def test_what_is_set_aside_is_not_learned_from():
-    whole = Training(data="drawn", inputs=64, batch=10)
-    x, aside = parts(whole)
-    assert aside is None
-    assert len(x) == 64
-    rest, held = parts(Training(data="drawn", inputs=64, batch=10, held=0.25))
-    assert held is not None
-    judged = torch.cat([batch[0] for batch in held.epoch(0, torch.device("cpu"))])
-    assert (len(rest), len(judged)) == (48, 16)
-    assert sorted(torch.cat((rest, judged)).flatten(1).tolist()) == sorted(x.flatten(1).tolist())
+def test_a_model_of_the_labelled_images_sees_these_alone(monkeypatch):
+    monkeypatch.setattr(augmentation, "fit", lambda objective, loader, how: None)
+    monkeypatch.setattr(augmentation, "build", lambda *args: SimpleNamespace(averaged=None))
+    seen = []
+    monkeypatch.setattr(augmentation, "TensorLoader", lambda x, y, **kwargs: seen.append((x, y)))
+    config = replace(augmentation.SMOKE, seed=3)
+    augmentation.classifier(config, "none", 32)
+    own = data_set(augmentation.symmetry_of(config, 32, "sgm-own"), "train")
+    ((x, y),) = seen
+    assert torch.equal(own.x, x)
+    assert sorted(y.bincount(minlength=10).tolist()) == [3] * 8 + [4] * 2
 
 
 def test_averaging_in_prediction_needs_no_other_classifier(monkeypatch):

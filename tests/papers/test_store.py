@@ -52,6 +52,8 @@ def test_a_new_run_replaces_only_rows_with_the_same_keys(tmp_path):
     assert len(stored(tmp_path)["runs"]) == 3
     write(TOY, tmp_path, record({}, rows(0, 6.0), device="cpu", seconds=1))
     assert len(stored(tmp_path)["runs"]) == 2  # those without rows are forgotten
+    write(TOY, tmp_path, read(TOY, tmp_path))
+    assert len(stored(tmp_path)["runs"]) == 2  # a run is told once, though its rows come again
 
 
 def test_comparisons_are_of_all_that_is_stored_and_not_stored(tmp_path):

@@ -19,6 +19,7 @@ from erlangen.train import (
     Within,
     fit,
     fit_symmetry,
+    set_aside,
 )
 from erlangen.train.alarm import Watch
 from erlangen.transforms import Affine
@@ -177,3 +178,23 @@ def test_the_law_of_shifts_is_found():
     assert (moved.mean(0) - centre).abs().max() < 0.03
     assert moved[:, 0].std().item() == pytest.approx(0.5 / 12**0.5, rel=0.15)
     assert moved[:, 1].std() < 0.02
+
+
+def test_what_is_set_aside_is_not_learned_from():
+    x = torch.arange(64.0)[:, None]
+    rest, held = set_aside(x, 0.25, seed=3, batch_size=10)
+    assert held is not None
+    judged = torch.cat([batch[0] for batch in held.epoch(0, torch.device("cpu"))]).flatten()
+    assert len(rest) == 48
+    assert len(judged) == 512  # few are judged again and again
+    assert judged.unique(return_counts=True)[1].tolist() == [32] * 16
+    assert sorted((*rest.flatten().tolist(), *judged.unique().tolist())) == x.flatten().tolist()
+    assert not torch.equal(rest, set_aside(x, 0.25, seed=4)[0])
+
+
+@pytest.mark.parametrize("held", [0.0, 0.05])
+def test_too_few_to_judge_by_are_learned_from(held):
+    x = torch.arange(64.0)[:, None]
+    rest, aside = set_aside(x, held)
+    assert aside is None
+    assert rest is x

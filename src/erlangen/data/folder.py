@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -22,6 +23,7 @@ __all__ = [
     "FolderSet",
     "Unreadable",
     "UnreadableImagesError",
+    "background_of",
     "class_members",
     "image_folder",
     "looked_at",
@@ -60,7 +62,7 @@ class FolderSet(DataSet):
         name: as in `DataSet`.
         files: the file of each image.
         skipped: the files that could not be read.
-        background: the grey on which transparent pixels lie.
+        background: the grey on which transparent pixels lie, or would.
     """
 
     files: tuple[Path, ...]
@@ -157,10 +159,10 @@ def _gathered(
     """The pictures of all classes, read and stacked."""
     if unreadable not in ("raise", "skip"):
         raise ValueError(f"unreadable: received {unreadable!r}; accepted are 'raise' and 'skip'")
-    grey = _ground([file for own in members.values() for file in own]) if background == "auto" else background
+    target = _target(size)
+    grey = background_of(chain(*members.values())) or 0 if background == "auto" else background
     if not isinstance(grey, int) or not 0 <= grey <= 255:
         raise ValueError(f"background: received {background!r}; accepted is an integer from 0 to 255, or 'auto'")
-    target = _target(size)
     files = [(file, names.index(name)) for name in members for file in members[name]]
     bad: list[Unreadable] = []
     if target is None:
@@ -176,21 +178,28 @@ def _gathered(
     return FolderSet(x, y, tuple(names), name, tuple(file for _, (file, _) in read), tuple(bad), grey)
 
 
-def looked_at(files: Iterable[Path], look: Callable[[Path], T]) -> Iterator[T]:
-    """What is seen of one picture after another."""
+def looked_at(files: Iterable[Path], look: Callable[[Path], T | None]) -> Iterator[T]:
+    """What is seen of one picture after another, where anything is."""
     with quiet_bombs():
         for file in files:
-            try:
-                yield look(file)
-            except Exception:  # decoders raise anything for a file that is broken; reading the folder names it
-                continue
+            if (seen := _seen(file, look)) is not None:
+                yield seen
 
 
-def _ground(files: Sequence[Path]) -> int:
-    """The grey on which the transparent pictures among some files show: one for all, so that they stay alike."""
-    some = files[:: max(1, len(files) // MANY)]
-    levels = [level for level in looked_at(some, opaque_level) if level is not None]
-    return 255 if levels and sum(levels) / len(levels) < 0.5 else 0
+def _seen(file: Path, look: Callable[[Path], T | None]) -> T | None:
+    try:
+        return look(file)
+    except Exception:  # decoders raise anything for a file that is broken; reading the folder names it
+        return None
+
+
+def background_of(files: Iterable[Path]) -> int | None:
+    """The grey on which the transparent pictures among some files show, one for all; None if there are none."""
+    every = list(files)
+    some = every[:: -(-len(every) // MANY) or 1]
+    with quiet_bombs(), ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        levels = [level for level in pool.map(partial(_seen, look=opaque_level), some) if level is not None]
+    return None if not levels else 255 if sum(levels) / len(levels) < 0.5 else 0
 
 
 def _target(size: object) -> tuple[int, int] | None:

@@ -13,7 +13,7 @@ from typing import Any
 from .cifar import cifar10
 from .derived import coloured, long_tail, rotated
 from .files import check_split
-from .folder import image_folder
+from .folder import background_of, image_folder, pictures_below
 from .glyphs import glyphs
 from .gtsrb import gtsrb10
 from .mnist import fashion_mnist, mnist
@@ -149,6 +149,9 @@ def _folder(path: Path, split: str, options: dict[str, Any]) -> DataSet:
     if split != "train" and _has_folders(path / "train"):
         classes = sorted(e.name for e in (path / "train").iterdir() if e.is_dir() and not e.name.startswith("."))
         options = {"classes": classes} | options
+        if options.get("background", "auto") == "auto":  # both parts lie on the ground of the first
+            ground = background_of(pictures_below(path / "train"))
+            options["background"] = "auto" if ground is None else ground
     return dataclasses.replace(image_folder(path / split, **options), name=path.resolve().name)
 
 

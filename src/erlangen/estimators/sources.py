@@ -61,10 +61,8 @@ def load_parts(config: RunConfig) -> tuple[DataSet, DataSet | None, int | None]:
     root = class_root(path)
     size = config.size or (None if _small(looked_at(chain(*class_members(root).values()), image_size)) else LARGEST)
     options: dict[str, Any] = {"size": size, "unreadable": config.unreadable}
-    train = load(path, **options)
-    ground = {"background": train.background} if isinstance(train, FolderSet) else {}  # of both parts the same
-    test = load(path, "test", **options, **ground) if root != path and _has_folders(path / "test") else None
-    return train, test, size
+    test = load(path, "test", **options) if root != path and _has_folders(path / "test") else None
+    return load(path, **options), test, size
 
 
 def load_images(
@@ -245,6 +243,7 @@ def describe_data(data: DataSet, parts: dict[str, DataSet | None]) -> dict[str, 
         "counts": {name: part.counts() for name, part in parts.items() if part is not None},
         "digest": digest((data.classes, tuple(data.x.shape), str(data.x.dtype)), data.x, data.y),
         "skipped": skipped,
+        "background": [part.background for part in folders],
         "normalise": {"mean": mean, "std": std},
     }
 

@@ -18,7 +18,7 @@ from ..models import SymmetryModel
 from ..objectives import Blur, PrototypeInference, TransformLikelihood, TwoStages
 from ..report.run_figures import Coordinate
 from ..report.symmetries import SymmetryFindings
-from ..train import Config, Optimiser, TensorLoader, WarmupCosine, fit_symmetry
+from ..train import Config, Optimiser, TensorLoader, WarmupCosine, fit_symmetry, set_aside
 from ..transforms import HSV, Affine, Group, Product
 from ..transforms.warp import as_signal
 from ..utils.io import provenance
@@ -37,7 +37,6 @@ __all__ = ["SymmetryFinder"]
 ROOM = 1.5  # how much wider than the random transformations the range of poses is
 BATCH = 256  # images at a time, when nothing is trained
 LEAST = 50  # samples for a range
-JUDGES = (4, 500)  # images that are set aside, at least and at most
 VALIDATIONS, PATIENCE = 40, 8  # in the second stage, and how many of them without improvement end it
 WHOLE = {"angle": math.pi, "hue": 0.5}  # half of the circle
 NETWORK: dict[str, Any] = {"layers": 4, "width": 64, "bins": 12, "pool": 2, "noise": 0.1}
@@ -122,7 +121,8 @@ class SymmetryFinder(BaseEstimator):
         objective = self._objective()
         if self.folder is not None:
             begin(Path(self.folder), self._record(digest((self.shape_, str(x.dtype)), x)), resume=self.resume)
-        seen, aside = self._parts(self._on_black(x, objective.model.group.bounds))
+        lit = self._on_black(x, objective.model.group.bounds)
+        seen, aside = set_aside(lit, self.held, seed=self.seed, batch_size=BATCH)
         loader = TensorLoader(seen, batch_size=min(self.batch_size, len(seen)), seed=self.seed, drop_last=True)
         self.history_ = fit_symmetry(objective, loader, self._config(judged=aside is not None), validation=aside)
         self.model_ = objective.model.eval()
@@ -250,16 +250,6 @@ class SymmetryFinder(BaseEstimator):
             "shape": list(self.shape_),
             "digest": images,
         }
-
-    def _parts(self, x: Tensor) -> tuple[Tensor, TensorLoader | None]:
-        """Images to learn from, and batches of others to judge by, if there are enough."""
-        n = min(int(self.held * len(x)), JUDGES[1])
-        if n < JUDGES[0]:
-            return x, None
-        order = torch.randperm(len(x), generator=generator(self.seed)).to(x.device)
-        times = -(-JUDGES[1] // n)  # few are judged with several transformations of each
-        aside = x[order[:n]].repeat(times, *[1] * (x.ndim - 1))
-        return x[order[n:]], TensorLoader(aside, batch_size=BATCH, shuffle=False)
 
     def _on_black(self, x: Tensor, like: Tensor) -> Tensor:
         """Images less the colour of their ground; those on black stay as they are, in their own type."""

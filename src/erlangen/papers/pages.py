@@ -30,7 +30,7 @@ HEADLINES = {
     ("pstn/table2", "MNIST100: pstn, mean of 5 folds"): "100 digits, accuracy of P-STN, %",
     ("pstn/figure4", "accuracy, P-STN"): "Turned digits before a frozen classifier, accuracy with P-STN, %",
     ("pstn/figure4", "accuracy, flow"): "The same with a flow in its place (ours), %",
-    ("sgm/figure8", "five affine coordinates, voted, %"): "Distance of prototypes in an orbit of digits, % of theirs",
+    ("sgm/figure8", "five affine coordinates, voted, %"): "Orbits of digits, spread of prototypes, % of the images'",
 }
 DIGITS = {
     "cnn": "classifier alone",
@@ -62,7 +62,7 @@ LABELLED = {
     "sgm-own": "natural variations, learned of the labelled images alone",
 }
 MOST = 4  # digits behind the point; smaller numbers have exponents
-BLOCK = re.compile(r"<!-- from stored results: (.+?) -->\n.*?<!-- end -->\n", re.DOTALL)
+BLOCK = re.compile(r"<!-- from stored results: ([^\n]+?) -->\n((?!<!-- from stored).)*?<!-- end -->\n", re.DOTALL)
 
 
 def headlines(results: Path) -> str:
@@ -91,7 +91,7 @@ def few_digits(results: Path) -> str:
 
 def turned_digits(results: Path) -> str:
     """A table of P-STN's figure 4: accuracy and errors of the angle before a frozen classifier."""
-    columns = {"accuracy": "accuracy, %", "error": "error of the angle modulo π", "circular": "on the circle"}
+    columns = {"accuracy": "accuracy, %", "error": "error of the angle modulo π, rad", "circular": "on the circle"}
     return _by_method("pstn/figure4", results, TURNED, {words: ({}, name) for name, words in columns.items()})
 
 
@@ -114,10 +114,19 @@ def _by_method(
     rows, lines = read(experiments()[name], results).rows, _head(*columns)
     for method, words in methods.items():
         claims = [Claim(metric, head, {"method": method, **where}) for head, (where, metric) in columns.items()]
-        cells = [stated(found) if (found := claim.values(rows)) else "–" for claim in claims]
+        cells = [_cell(claim.values(rows)) for claim in claims]
         if set(cells) != {"–"}:
             lines.append(f"| {' | '.join((words, *cells))} |")
     return "\n".join(lines) + "\n"
+
+
+def _cell(values: list[float]) -> str:
+    """With one digit behind the point, of small numbers three, for columns of which some have a deviation."""
+    if not values:
+        return "–"
+    mean, digits = statistics.fmean(values), 1 if max(values) >= 10 else 3
+    spread = statistics.stdev(values) if len(values) > 1 else 0.0
+    return f"{mean:.{digits}f}" + (f" ± {spread:.{digits}f}" if spread > 0 else "")
 
 
 def _head(*columns: str) -> list[str]:
@@ -139,6 +148,8 @@ def written(text: str, results: Path) -> str:
     """A page whose tables say what is stored; each stands between the names of its table and of its end."""
 
     def block(found: re.Match[str]) -> str:
+        if found[1] not in TABLES:
+            raise ValueError(f"table: received {found[1]!r}; accepted are {', '.join(TABLES)}")
         return f"<!-- from stored results: {found[1]} -->\n{TABLES[found[1]](results)}<!-- end -->\n"
 
     return BLOCK.sub(block, text)

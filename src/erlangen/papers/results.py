@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import fields, is_dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -86,13 +87,23 @@ def _origin(experiment: Experiment, stored: Results) -> str:
 
 
 def _otherwise(experiment: Experiment, stored: Results) -> str:
-    """Which settings stored runs had that a run would not have now; settings that came later are left out."""
-    now, had = _leaves(plain(experiment.full)), Counter[str]()
+    """Which settings stored runs had that a run would not have now; those that came later count if they matter."""
+    now, usual, had = _leaves(plain(experiment.full)), _usual(experiment.full), Counter[str]()
     for run in stored.runs:
         was = _leaves(run["config"])
         had.update(f"{name} {was[name]}" for name in now.keys() & was.keys() - SET_BY_HAND if was[name] != now[name])
+        had.update(f"no {name}" for name in now.keys() - was.keys() - usual)
     told = ", ".join(f"{what} ({several(count, 'run')})" for what, count in sorted(had.items()))
     return f" Settings other than now: {told}." if told else ""
+
+
+def _usual(config: Any, name: str = "") -> set[str]:
+    """The dotted names of the settings that are at their defaults, which are what was done before they came."""
+    found = set[str]()
+    for field in fields(config):
+        value, whole = getattr(config, field.name), f"{name}.{field.name}" if name else field.name
+        found |= _usual(value, whole) if is_dataclass(value) else {whole} if value == field.default else set()
+    return found
 
 
 def _leaves(value: Any, name: str = "") -> dict[str, Any]:

@@ -53,8 +53,8 @@ def merge(old: Results, new: Results, keys: Sequence[str]) -> Results:
     """The old rows but those that a new one replaces, and the new ones; runs without rows are forgotten."""
     fresh = {place(row, keys) for row in new.rows}
     rows = [row for row in old.rows if place(row, keys) not in fresh] + new.rows
-    used = {row["run"] for row in rows}
-    return Results([run for run in (*old.runs, *new.runs) if run["id"] in used], rows)
+    used, runs = {row["run"] for row in rows}, {run["id"]: run for run in (*old.runs, *new.runs)}
+    return Results([run for name, run in runs.items() if name in used], rows)
 
 
 def place(row: Mapping[str, Any], keys: Sequence[str]) -> tuple[str, ...]:

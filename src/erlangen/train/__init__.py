@@ -9,7 +9,7 @@ from .loader import Loader, TensorLoader
 from .many import fit_many
 from .noise import GlobalNoise
 from .schedule import Constant, Cosine, Schedule, StepDecay, WarmupCosine, Within
-from .symmetry import fit_symmetry
+from .symmetry import fit_symmetry, set_aside
 
 __all__ = [
     "Alarm",
@@ -33,4 +33,5 @@ __all__ = [
     "fit_many",
     "fit_symmetry",
     "read_log",
+    "set_aside",
 ]

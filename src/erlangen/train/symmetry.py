@@ -9,22 +9,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor
 
 from ..objectives import TwoStages
+from ..utils.seeds import generator
 from .alarm import Collapsed
 from .config import Config, Optimiser
 from .fit import fit
 from .history import History
-from .loader import Loader
+from .loader import Loader, TensorLoader
 from .schedule import Within
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-__all__ = ["fit_symmetry"]
+__all__ = ["fit_symmetry", "set_aside"]
 
 LOG = logging.getLogger("erlangen.train")
+JUDGES = (4, 500)  # inputs that are set aside, at least and at most
 SLOWER = 0.3  # what the rate of the inference network is multiplied with when it starts anew
 
 
@@ -111,3 +114,21 @@ def _move(folder: Path | None, number: int) -> None:
     for name in ("log.jsonl", "checkpoint"):
         if (folder / name).exists():
             (folder / name).rename(aside / name)
+
+
+def set_aside(x: Tensor, held: float, *, seed: int = 0, batch_size: int = 256) -> tuple[Tensor, TensorLoader | None]:
+    """Inputs to learn from, and batches of others to judge a density by, see `validation` of `fit_symmetry`.
+
+    Args:
+        x: all of them.
+        held: the share that is set aside, of at most 500. Few are judged with several transformations of each; fewer
+            than 4 are not set aside.
+        seed: which.
+        batch_size: of what was set aside.
+    """
+    n = min(int(held * len(x)), JUDGES[1])
+    if n < JUDGES[0]:
+        return x, None
+    order = torch.randperm(len(x), generator=generator(seed)).to(x.device)
+    aside = x[order[:n]].repeat(-(-JUDGES[1] // n), *[1] * (x.ndim - 1))
+    return x[order[n:]], TensorLoader(aside, batch_size=batch_size, shuffle=False)

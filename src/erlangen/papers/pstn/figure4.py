@@ -9,7 +9,7 @@ Measured on the 10,000 test digits: accuracy in percent; the error of the angle 
 the distance on the circle, in [0, π]; by how many percent the deviation of the angle is greater for digits whose
 (circular) error is above the median than for the others. The angle is the centre of the distribution.
 
-Time: on a GPU a quarter of an hour for five seeds, which are trained together; on one core of a CPU about ten hours for
+Time: on a GPU half an hour for five seeds, which are trained together; on one core of a CPU about ten hours for
 each seed and method.
 """
 

@@ -8,8 +8,8 @@ Measured on the 10,000 test images: accuracy in percent; the overlap (intersecti
 that is seen with the true box, at the centre of the distribution; the mean distance of its middle from the true one, in
 pixels of the canvas.
 
-Time: on a GPU tens of minutes for three seeds, which are trained together, for 6 epochs (the published code has 600);
-for a CPU it is too much.
+Time: not measured yet; three seeds, which are trained together, for 6 epochs (the published code has 600), are for a
+GPU.
 """
 
 from __future__ import annotations

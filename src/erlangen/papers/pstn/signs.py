@@ -6,10 +6,10 @@ ImageNet: for testing, of its validation part), at a quarter to half of its side
 the paper.
 
 *Networks.* Differs from the paper: no weights from ImageNet, and no ResNet18. The classifier is the convolutional
-network of Learning to Transform with 32 filters, on views of 32 pixels. It is trained on windows around the true boxes,
-from the box itself to five times its sides, and frozen: one that has seen nothing but true boxes says nothing of a
-window that is too large, and localisers that had to learn from it moved theirs out of the scene (both had 10 %). The
-localiser has five convolutions with batch normalisation; its heads begin at the identity.
+network of Learning to Transform with 32 filters, on views of 32 pixels. It is trained on six random windows around each
+true box, from the box itself to five times its sides, and frozen: one that has seen nothing but true boxes says nothing
+of a window that is too large, and localisers that had to learn from it moved theirs out of the scene (both had 10 %).
+The localiser has five convolutions with batch normalisation; its heads begin at the identity.
 
 *Training.* Adam, whose rate falls from 0.001 along a cosine (the paper has 0.0001 for weights that come trained); as
 the paper 60 epochs, ten samples, w = 1e-7.
@@ -23,23 +23,23 @@ from functools import lru_cache
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...data import BoxedSet, glyphs, gtsrb10, load, scenes
 from ...distributions import Conditional, Dirac, GlobalUniform, StudentT
 from ...models import Averaged
 from ...nets import EmbeddingCNN
-from ...objectives import PSTN, AveragedObjective, HandMade, Plain
+from ...objectives import PSTN, AveragedObjective, Plain
 from ...train import Config, Cosine, Optimiser, TensorLoader, fit
 from ...transforms import Affine, Transform
-from ...utils.seeds import seeded
+from ...utils.seeds import generator, seeded
 from ..cache import kept
 
 __all__ = ["CANVAS", "Training", "boxes", "moves", "predictions", "scene_set", "trained", "zoomed"]
 
 CANVAS, VIEW = 96, 32
 FARTHEST = 10.0
-AROUND = 5.0  # the side of the largest window that the classifier is trained on, in sides of the box
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,9 @@ class Training:
     Attributes:
         method: "boxes" (the classifier, on windows around true boxes), "cnn" (one of whole scenes), "stn" or "pstn".
         source: "gtsrb10", or "glyphs" for a run of seconds.
-        first: for how many epochs the classifier is trained.
+        first: for how many epochs the classifiers are trained.
+        around: the side of the largest window that the classifier is trained on, in sides of the box.
+        windows: so many of each box.
     """
 
     method: str = "pstn"
@@ -57,6 +59,8 @@ class Training:
     weight: float = 1e-7
     epochs: int = 60
     first: int = 30
+    around: float = 5.0
+    windows: int = 6
     batch: int = 32
     samples: int = 10
     lr: float = 1e-3
@@ -82,22 +86,30 @@ def scene_set(source: str, split: str) -> BoxedSet:
 
 
 def moves() -> Transform:
-    """Scale and translation: a view is a square window of the scene, from all of it to a sixth of its side."""
+    """Scale and translation: a view is a square window, from a bit more than the scene to a sixth of its side."""
     return Affine("scale", "tx", "ty", factored=True, bounds={"scale": (-0.25, 1.8), "tx": 4.0, "ty": 4.0})
 
 
-def within() -> Transform:
-    """Windows of a window that is `AROUND` as large as the box: down to the box, and moved by a third of a view."""
-    return Affine("scale", "tx", "ty", factored=True, bounds={"scale": (0.0, math.log(AROUND)), "tx": 0.6, "ty": 0.6})
-
-
-def zoomed(x: Tensor, box: Tensor, around: float = 1.0) -> Tensor:
-    """Scenes in [0, 1] seen through boxes, which are widened to squares, so many times as large, `(B, C, H, W)`."""
-    centre, side = (box[:, :2] + box[:, 2:]) / 2, around * (box[:, 2:] - box[:, :2]).amax(-1, keepdim=True)
+def zoomed(x: Tensor, box: Tensor) -> Tensor:
+    """Scenes in [0, 1] seen through boxes, which are widened to squares, `(B, C, H, W)`."""
+    centre, side = (box[:, :2] + box[:, 2:]) / 2, (box[:, 2:] - box[:, :2]).amax(-1, keepdim=True)
     move = Affine("scale", "tx", "ty", factored=True, bounds={"tx": 20.0, "ty": 20.0}).to(x)
     scale = 2 / side
     # A window is moved to the middle and then enlarged, so that its translation is enlarged as well.
     return move(x, torch.cat((scale.log(), -centre * scale), -1).to(x))
+
+
+def around(box: Tensor, times: float, seed: int) -> Tensor:
+    """A random window around each box: so many times as large at most, and moved as far as the box stays in it.
+
+    Shape:
+        box and result: `(N, 4)`.
+    """
+    u = torch.rand(len(box), 3, generator=generator(seed)).to(box)
+    centre, side = (box[:, :2] + box[:, 2:]) / 2, (box[:, 2:] - box[:, :2]).amax(-1, keepdim=True)
+    large = side * (u[:, :1] * math.log(times)).exp()
+    centre = centre + (u[:, 1:] - 0.5) * (large - side)
+    return torch.cat((centre - large / 2, centre + large / 2), -1)
 
 
 def boxes(move: Transform, v: Tensor) -> Tensor:
@@ -106,16 +118,21 @@ def boxes(move: Transform, v: Tensor) -> Tensor:
     return move.act_points(move.inverse(move.element(v)), corners).flatten(-2)
 
 
+def smaller(x: Tensor) -> Tensor:
+    """Views of 32 pixels, by means over squares; of those that have them, themselves."""
+    return F.avg_pool2d(x, x.shape[-1] // VIEW)
+
+
 class Views(nn.Module):
-    """The classifier, on views that are made smaller by means over squares of pixels."""
+    """The classifier, on views that are made smaller."""
 
     def __init__(self, classes: int, width: int) -> None:
         super().__init__()
-        self.pool, self.net = nn.AvgPool2d(CANVAS // VIEW), EmbeddingCNN(3, classes, width=width)
+        self.net = EmbeddingCNN(3, classes, width=width)
 
     def forward(self, x: Tensor) -> Tensor:
         """The logits."""
-        return self.net(self.pool(x))
+        return self.net(smaller(x))
 
 
 def localiser(width: int) -> nn.Sequential:
@@ -129,19 +146,19 @@ def localiser(width: int) -> nn.Sequential:
 
 def build(config: Training) -> AveragedObjective:
     """The four nouns."""
-    move = within() if config.method == "boxes" else moves()
+    move = moves()
     with seeded(config.seed):
         net = Views(len(scene_set(config.source, "train").classes), config.width)
         conditional = _conditional(config, move)
-    alone = {"boxes": HandMade, "cnn": Plain}.get(config.method)
+    alone = config.method in ("boxes", "cnn")
     options: Any = {"samples": config.samples, "eval_samples": 10, "frozen": ["conditional" if alone else "model"]}
     averaged = Averaged(net, move, conditional, largest=2**13, **options)
-    return alone(averaged) if alone else PSTN(averaged, config.weight)
+    return Plain(averaged) if alone else PSTN(averaged, config.weight)
 
 
 def _conditional(config: Training, move: Transform) -> Conditional:
     if config.method in ("boxes", "cnn"):
-        return GlobalUniform.over(move, 1, width=(move.bounds[1] - move.bounds[0]).tolist())
+        return GlobalUniform.over(move, 1)
     encoder, features = localiser(config.width), 9 * 2 * config.width
     own: Any = {"encoder": encoder, "hidden": (config.width,)}
     if config.method == "stn":
@@ -161,16 +178,18 @@ def trained(config: Training, device: str = "cpu") -> Averaged:
 
 def _train(objective: AveragedObjective, config: Training, device: str, **going: Any) -> dict[str, Tensor]:
     data, cuda, epochs = scene_set(config.source, "train"), torch.device(device).type == "cuda", config.epochs
-    x = data.x
+    x, y = data.x, data.y
     if config.method in ("boxes", "cnn"):
         epochs = config.first
     else:
         classifier = trained(replace(config, method="boxes"), device)
         objective.averaged.model.load_state_dict(classifier.model.state_dict())
     if config.method == "boxes":
-        parts = zip(x.split(500), data.box.split(500), strict=True)
-        x = torch.cat([zoomed(part.to(data.box) / 255, box, AROUND) for part, box in parts])
-    loader = TensorLoader(x, data.y, batch_size=config.batch, seed=config.seed, drop_last=len(x) > config.batch)
+        windows = torch.cat([around(data.box, config.around, config.seed + k) for k in range(config.windows)])
+        parts = zip(x.repeat(config.windows, 1, 1, 1).split(500), windows.split(500), strict=True)
+        x = torch.cat([smaller(zoomed(part.to(data.box) / 255, window)) for part, window in parts])
+        y, epochs = y.repeat(config.windows), -(-epochs // config.windows)
+    loader = TensorLoader(x, y, batch_size=config.batch, seed=config.seed, drop_last=len(x) > config.batch)
     adam = Optimiser("adam", config.lr, schedule=Cosine(), clip=5.0)
     how: Any = {"accelerator": "cuda" if cuda else "cpu", "graph": cuda, "seed": config.seed, "log_every": 100}
     fit(objective, loader, Config(epochs=epochs, optimiser=adam, **how, **going))

@@ -2,8 +2,9 @@
 
 Where settings differ from the paper's: poses are voted over eight turned copies and, for affine coordinates, start from
 moments (centre and covariance), so that far fewer steps are needed; the angle lives on the circle; prototypes are drawn
-to the middle of their orbits (`centred`), without which digits grow and colours are clipped. With `copies=0` and
-`anchored=False` the inference network is the paper's plain one. Densities of sprites are learned of the prototypes of
+to the middle of their orbits (`centred`), without which digits grow and colours are clipped; of few inputs some are set
+aside to judge densities by (`held`). With `copies=0` and `anchored=False` the inference network is the paper's plain
+one. Densities of sprites are learned of the prototypes of
 the sprites as they are (`own`), see `erlangen.objectives.TransformLikelihood`.
 """
 
@@ -25,7 +26,7 @@ from ...distributions import Conditional, Gaussian, SplineFlow
 from ...metrics import orbit_spread
 from ...models import SymmetryModel
 from ...objectives import Blur, PrototypeInference, TransformLikelihood, TwoStages
-from ...train import Config, Optimiser, TensorLoader, WarmupCosine, fit_symmetry
+from ...train import Config, Optimiser, TensorLoader, WarmupCosine, fit_symmetry, set_aside
 from ...transforms import HSV, Affine, Group
 from ...utils.seeds import generator, seeded
 from ..cache import kept
@@ -40,7 +41,6 @@ __all__ = [
     "moved",
     "on_cuda",
     "on_device",
-    "parts",
     "ranges_of",
     "spread",
     "strip",
@@ -62,6 +62,7 @@ class Training:
         data: "mnist", "colour", "sprites"; "drawn" and "drawn-colour" stand in for digits where seconds count.
         added: digits are turned by up to so many degrees, each by one angle of its own.
         which: some of the ten digits.
+        balanced: whether inputs are as many of each class as there are, drawn with the seed, and not the first ones.
         names: the coordinates.
         ranges: how far random transformations go, half the range of each linear coordinate.
         copies: how many turned copies vote on the pose; 0 for a plain network.
@@ -80,6 +81,7 @@ class Training:
     added: float = 15.0
     which: tuple[int, ...] = tuple(range(10))
     inputs: int = 50_000
+    balanced: bool = False
     size: int = 64
     names: tuple[str, ...] = ("tx", "ty", "angle", "sx", "sy")
     ranges: float = 0.25
@@ -151,7 +153,17 @@ def data_set(config: Training, split: str, n: int | None = None) -> DataSet:
     whole = sprites(config.inputs, seed=int(split != "train"), size=config.size) if small else None
     whole = whole or _whole(config.data, config.added, config.which, split, config.size)
     n = (config.inputs if split == "train" else None) if n is None else n
+    if config.balanced and split == "train" and n is not None:
+        return _balanced(whole, n, config.seed)
     return whole.subset(torch.arange(min(len(whole), len(whole) if n is None else n)))
+
+
+def _balanced(data: DataSet, n: int, seed: int) -> DataSet:
+    """The first ones of each class in an order that is drawn, then the second ones, up to n."""
+    order = torch.randperm(len(data), generator=generator(seed))
+    of_class = data.y[order, None] == torch.arange(len(data.classes))
+    turn = (of_class.cumsum(0) * of_class).sum(1)  # the how manieth of its class
+    return data.subset(order[turn.argsort(stable=True)][:n])
 
 
 def group_of(config: Training) -> Group:
@@ -240,7 +252,7 @@ def _train(objective: TwoStages, config: Training, device: str, **going: Any) ->
     kind = torch.device(device).type
     fast: Any = on_cuda(config.steps, graph=config.graph) if kind == "cuda" else {}
     places: Any = {"accelerator": kind, "seed": config.seed, **fast, **going}
-    x, aside = parts(config)
+    x, aside = set_aside(data_set(config, "train").x, config.held, seed=config.seed, batch_size=config.batch)
     if aside is not None:
         places |= {"validate_every": max(1, second // JUDGED), "patience": PATIENCE, "monitor": "nll"}
     how = Config(steps=first + second, groups=groups, log_every=100, **places)
@@ -251,16 +263,6 @@ def _train(objective: TwoStages, config: Training, device: str, **going: Any) ->
     seconds = max(time.monotonic() - start, history.column("seconds")[-1])
     content = history.column("content")[-1]
     return {"seconds": torch.tensor(seconds), "content": torch.tensor(content)}
-
-
-def parts(config: Training) -> tuple[Tensor, TensorLoader | None]:
-    """What is learned from, and batches of what was set aside."""
-    x = data_set(config, "train").x
-    n = int(config.held * len(x))
-    if not n:
-        return x, None
-    order = torch.randperm(len(x), generator=generator(config.seed))
-    return x[order[n:]], TensorLoader(x[order[:n]], batch_size=config.batch, shuffle=False)
 
 
 def on_cuda(steps: Sequence[int], *, graph: bool = True) -> dict[str, Any]:
