@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from erlangen.distributions import EntropyController
-from erlangen.papers.pstn import common, figure1, figure4, figure7, figure12, frozen, table2
+from erlangen.papers.pstn import common, figure1, figure4, figure12, frozen, signs, table2
 
 
 @pytest.fixture(autouse=True)
@@ -85,7 +85,7 @@ def test_the_window_is_what_is_seen():
     move = frozen.moves(frozen.Frozen(task="placed"))
     place = torch.tensor([[0.3, -0.2]])
     v = torch.cat((torch.full((1, 1), 2.0).log(), -2 * place), -1)  # half the canvas, around a place
-    box = figure7.window(move, v)
+    box = signs.boxes(move, v)
     torch.testing.assert_close(box, torch.tensor([[-0.2, -0.7, 0.8, 0.3]]), rtol=1e-4, atol=1e-5)
 
 
@@ -97,7 +97,7 @@ def test_a_perfect_localiser_undoes_the_placement():
     seen = torch.nn.functional.adaptive_avg_pool2d(move(data.x / 255, v), 28)
     upright = frozen.upright("drawn", "test", 3).x / 255
     assert (seen - upright).abs().mean() < 0.03
-    assert (figure7.window(move, v) - data.box).abs().max() < 1e-5
+    assert (signs.boxes(move, v) - data.box).abs().max() < 1e-5
 
 
 def test_larger_sets_have_fewer_and_larger_steps():

@@ -14,12 +14,9 @@ GPU.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import torch
 from matplotlib.figure import Figure
-from torch import Tensor
 
 from ...data import BoxedSet
 from ...metrics import box_overlap
@@ -29,8 +26,9 @@ from ..draw import first, picture, sheet
 from ..store import as_bytes
 from . import figure4
 from .draw import NAMES
-from .figure4 import ALPHA, DRAWN
+from .figure4 import DRAWN
 from .frozen import CANVAS, Found, Frozen, classifiers, data_set, localise, localisers, moves, upright
+from .signs import boxes
 
 Config = figure4.Config
 SHOWN, VIEWS = 4, 5
@@ -51,10 +49,7 @@ PAPER = (
 )
 
 
-def build(config: Config, method: str) -> list[Frozen]:
-    """The localisers of a method; the choice of the four nouns is in `frozen`."""
-    common = replace(config.training, method=method, weight=ALPHA.get(method, config.training.weight))
-    return [replace(common, seed=config.count * config.seed + k) for k in range(config.count)]
+build = figure4.build
 
 
 def run(config: Config) -> list[Row]:
@@ -73,15 +68,9 @@ def run(config: Config) -> list[Row]:
     return rows
 
 
-def window(move: Transform, v: Tensor) -> Tensor:
-    """The box that is seen after a transformation: where the frame's corners came from, `(N, 4)`."""
-    corners = torch.tensor([[-1.0, -1.0], [1.0, 1.0]], dtype=v.dtype).expand(len(v), 2, 2)
-    return move.act_points(move.inverse(move.element(v)), corners).flatten(1)
-
-
 def places(found: Found, data: BoxedSet, move: Transform) -> Row:
     """How well the window fits the box."""
-    seen = window(move, found.centre)
+    seen = boxes(move, found.centre)
     middles = [(box[:, :2] + box[:, 2:]) / 2 for box in (seen, data.box)]
     canvas = torch.nn.functional.interpolate(data.x[:SHOWN] / 255, found.views.shape[-1])
     return {

@@ -113,7 +113,7 @@ def around(box: Tensor, times: float, seed: int) -> Tensor:
 
 
 def boxes(move: Transform, v: Tensor) -> Tensor:
-    """The windows that coordinates look through, `(*S, B, 4)`: where the corners of a view come from."""
+    """The windows that coordinates `(*S, B, d)` look through, `(*S, B, 4)`: where the corners of a view come from."""
     corners = torch.tensor([[[-1.0, -1.0], [1.0, 1.0]]]).to(v).expand(v.shape[-2], -1, -1)
     return move.act_points(move.inverse(move.element(v)), corners).flatten(-2)
 
