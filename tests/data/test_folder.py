@@ -127,6 +127,7 @@ def test_transparency_lies_on_the_background(tmp_path):
     assert clear.T.tolist() == [[200, 100, 0], [0, 0, 0], [200, 100, 0]]
     white = image_folder(tmp_path, background=255).x[0, :, 0]
     assert white.T.tolist() == [[200, 100, 0], [255, 255, 255], [244, 224, 204]]
+    assert image_folder(tmp_path, background="white").x[0, :, 0].equal(white)
     by_itself = image_folder(tmp_path)  # what is opaque is rather dark
     assert by_itself.background == 255
     assert by_itself.x[0, :, 0].equal(white)
@@ -297,7 +298,15 @@ def test_classes_to_expect(pets):
 
 
 @pytest.mark.parametrize(
-    "options", [{"size": 0}, {"size": (4,)}, {"size": "big"}, {"unreadable": "ignore"}, {"background": 256}]
+    "options",
+    [
+        {"size": 0},
+        {"size": (4,)},
+        {"size": "big"},
+        {"unreadable": "ignore"},
+        {"background": 256},
+        {"background": "grey"},
+    ],
 )
 def test_bad_arguments_are_refused(pets, options):
     with pytest.raises(ValueError, match=f"{next(iter(options))}: received"):

@@ -6,7 +6,7 @@ from PIL import Image
 
 from erlangen.audit.case import as_data
 from erlangen.estimators import RunConfig
-from erlangen.estimators.sources import load_images, load_parts
+from erlangen.estimators.sources import describe_data, load_images, load_parts
 
 
 def squares(folder, n=3, size=16):
@@ -59,6 +59,21 @@ def test_both_parts_of_labelled_pictures_lie_on_the_ground_of_the_first(tmp_path
     for x, level in ((train.x, 0), (test.x, 255), (as_data(tmp_path).x, 255)):
         assert x[..., 0, 0].eq(255).all()
         assert x[..., 8, 8].eq(level).all()
+
+
+def test_a_run_says_what_its_pictures_lie_on(tmp_path):
+    for name in ("a", "b"):
+        drawing(tmp_path / name, "0.png", 0)
+        drawing(tmp_path / name, "1.png", 9)
+    for word, grey in (("auto", 255), ("white", 255), ("black", 0)):
+        train, _, _ = load_parts(RunConfig(data=str(tmp_path), background=word))
+        assert train.x[..., 0, 0].eq(grey).all()
+        parts = {"train": train, "validation": None, "test": None}
+        assert describe_data(train, parts)["background"] == [grey]
+    with pytest.raises(ValueError, match="background: received 'grey'; accepted are 'auto', 'black' and 'white'"):
+        RunConfig(data=str(tmp_path), background="grey")
+    with pytest.raises(ValueError, match="background: received white for the named set 'glyphs'; accepted for"):
+        load_parts(RunConfig(data="glyphs", background="white"))
 
 
 def test_a_part_lies_on_its_own_ground_where_the_first_says_nothing(tmp_path):

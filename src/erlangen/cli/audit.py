@@ -70,6 +70,9 @@ class Audit:
     unreadable: Literal["raise", "skip"] = "raise"
     """Whether files that cannot be read stop everything or are left out."""
 
+    background: Literal["auto", "black", "white"] = "auto"
+    """What transparent pixels of pictures lie on; auto: white where what is opaque is dark on the whole, else black."""
+
     seed: int = 0
     """Of whatever is random in the model."""
 
@@ -94,7 +97,8 @@ class Audit:
         folder = Path(self.data).is_dir()
         with progress("Auditing") as tell:
             tell(0.0, f"reading {self.data}")
-            data = as_data(self.data, **({"size": self.size, "unreadable": self.unreadable} if folder else {}))
+            how = {"size": self.size, "unreadable": self.unreadable, "background": self.background} if folder else {}
+            data = as_data(self.data, **how)
             small = max(self.size or 0, *data.x.shape[-2:]) <= SMALL
             with one_thread() if small else nullcontext():
                 found = audit(self.model, data, transforms, preprocess=preprocess, settings=settings, progress=tell)

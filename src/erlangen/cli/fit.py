@@ -91,6 +91,9 @@ class Fit:
     unreadable: Literal["raise", "skip"] = "raise"
     """Whether files that cannot be read stop everything or are left out."""
 
+    background: Literal["auto", "black", "white"] = "auto"
+    """What transparent pixels of pictures lie on; auto: white where what is opaque is dark on the whole, else black."""
+
     missing: Literal["raise", "interpolate", "drop"] = "raise"
     """What to do about missing values of series: a straight line between neighbours, or leave the series out."""
 

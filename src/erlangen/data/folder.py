@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from .images import SUFFIXES, image_size, opaque_level, quiet_bombs, read_image
 from .sets import DataSet
 
 __all__ = [
+    "Background",
     "FolderSet",
     "Unreadable",
     "UnreadableImagesError",
@@ -33,6 +34,8 @@ __all__ = [
 
 SHOWN = 10  # files named in an error; there may be thousands
 MANY = 1000  # pictures that decide on the ground
+GROUNDS = {"black": 0, "white": 255}
+Background: TypeAlias = Literal["auto", "black", "white"]
 T = TypeVar("T")
 
 
@@ -79,7 +82,7 @@ def image_folder(
     size: int | tuple[int, int] | None = None,
     exif: bool = True,
     unreadable: Literal["raise", "skip"] = "raise",
-    background: int | Literal["auto"] = "auto",
+    background: int | Background = "auto",
     classes: Sequence[str] | None = None,
 ) -> FolderSet:
     """Reads a folder with a sub-folder for each class, in the order of their names.
@@ -94,8 +97,8 @@ def image_folder(
         exif: whether to apply the orientation that the camera noted.
         unreadable: "raise" for files that are cut short, corrupt or too large (`PIL.Image.MAX_IMAGE_PIXELS`), or "skip"
             to leave them out and list them in the result.
-        background: the grey, 0 to 255, on which transparent pixels lie. "auto" is one for all: white where what is
-            opaque is dark on the whole, as in black drawings, which black would hide, else black.
+        background: what transparent pixels lie on: a grey from 0 to 255, "black" or "white". "auto" is one for all:
+            white where what is opaque is dark on the whole, as in black drawings, which black would hide, else black.
         classes: the classes to expect, in their order, such as those of a training folder; the names of the
             sub-folders if not given.
 
@@ -119,7 +122,7 @@ def loose_images(
     size: int | tuple[int, int] | None = None,
     exif: bool = True,
     unreadable: Literal["raise", "skip"] = "raise",
-    background: int | Literal["auto"] = "auto",
+    background: int | Background = "auto",
     below: bool = False,
 ) -> FolderSet:
     """Reads the pictures in a folder, without classes: all have the label 0.
@@ -160,9 +163,12 @@ def _gathered(
     if unreadable not in ("raise", "skip"):
         raise ValueError(f"unreadable: received {unreadable!r}; accepted are 'raise' and 'skip'")
     target = _target(size)
-    grey = background_of(chain(*members.values())) or 0 if background == "auto" else background
+    grey = GROUNDS.get(str(background), background)
+    if grey == "auto":
+        grey = background_of(chain(*members.values())) or 0
     if not isinstance(grey, int) or not 0 <= grey <= 255:
-        raise ValueError(f"background: received {background!r}; accepted is an integer from 0 to 255, or 'auto'")
+        accepted = "'auto', 'black', 'white' and integers from 0 to 255"
+        raise ValueError(f"background: received {background!r}; accepted are {accepted}")
     files = [(file, names.index(name)) for name in members for file in members[name]]
     bad: list[Unreadable] = []
     if target is None:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 
+from ..data.folder import Background
 from ..data.sequences import Missing, Unequal, check_handling
 from ..nets import NETS
 from ..utils.seeds import check_seed
 from ..utils.shapes import check_count, check_positive
 from .coordinates import Wanted, resolve_ranges
 
-__all__ = ["RunConfig", "check_device"]
+__all__ = ["RunConfig", "check_background", "check_device"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +32,7 @@ class RunConfig:
         size: the side to which the pictures of a folder are resized; theirs, if they agree and it is at most 64, else
             64.
         unreadable: what to do with files that cannot be read, "raise" or "skip".
+        background: what transparent pixels of a folder's pictures lie on, see `erlangen.data.image_folder`.
         missing: what to do about missing values of series, see `erlangen.data.stack_series`.
         unequal: what to do about series of different lengths.
         label: the column of a `.csv` that has the classes, see `erlangen.data.read_series`; "label" if None.
@@ -61,6 +63,7 @@ class RunConfig:
     data: str = "glyphs"
     size: int | None = None
     unreadable: Literal["raise", "skip"] = "raise"
+    background: Background = "auto"
     missing: Missing = "raise"
     unequal: Unequal = "raise"
     label: str | None = None
@@ -86,6 +89,7 @@ class RunConfig:
     def __post_init__(self) -> None:
         if self.net is not None and self.net not in NETS:
             raise ValueError(f"net: received {self.net!r}; accepted is one of {', '.join(NETS)}")
+        check_background(self.background)
         check_handling(self.missing, self.unequal)
         for name in ("batch_size", "samples", "eval_samples", "log_every"):
             check_count(name, getattr(self, name))
@@ -110,6 +114,12 @@ class RunConfig:
         if unknown := sorted(set(stored) - known):
             raise ValueError(f"config: received the settings {unknown}, which this version does not know")
         return cls(**{**stored, "transform": resolve_ranges(stored["transform"])})
+
+
+def check_background(background: str) -> None:
+    """Raises a `ValueError` for what is no ground for transparent pixels."""
+    if background not in get_args(Background):
+        raise ValueError(f"background: received {background!r}; accepted are 'auto', 'black' and 'white'")
 
 
 def check_device(device: str) -> None:

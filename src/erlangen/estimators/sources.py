@@ -8,18 +8,18 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ..data import DataSet, DataUnavailableError, FolderSet, load, loose_images, named_sets
-from ..data.folder import class_members, looked_at, pictures_below
+from ..data.folder import Background, class_members, looked_at, pictures_below
 from ..data.images import SUFFIXES, image_size
 from ..data.load import UCR
 from ..utils.seeds import generator
-from .config import RunConfig
+from .config import RunConfig, check_background
 
 __all__ = [
     "LARGEST",
@@ -35,11 +35,9 @@ __all__ = [
     "some_rows",
 ]
 
-Background: TypeAlias = Literal["auto", "black", "white"]
 LOG = logging.getLogger("erlangen.estimators")
 LARGEST = 64  # the side to which pictures are resized unless the user says otherwise
 HANDLING, COLUMNS = ("missing", "unequal"), ("label", "series", "time")  # of series
-GROUNDS = {"black": 0, "white": 255}
 LEAST = 8  # what the encoder of a conditional needs, and what a turn needs to be seen
 ROUNDING = 1e-14  # of the size of values, up to which they are the same
 
@@ -60,7 +58,7 @@ def load_parts(config: RunConfig) -> tuple[DataSet, DataSet | None, int | None]:
     _check_heeded(config, f"the folder {source!r}", ("size",))
     root = class_root(path)
     size = config.size or (None if _small(looked_at(chain(*class_members(root).values()), image_size)) else LARGEST)
-    options: dict[str, Any] = {"size": size, "unreadable": config.unreadable}
+    options: dict[str, Any] = {"size": size, "unreadable": config.unreadable, "background": config.background}
     test = load(path, "test", **options) if root != path and _has_folders(path / "test") else None
     return load(path, **options), test, size
 
@@ -79,10 +77,9 @@ def load_images(
         unreadable: see `erlangen.data.image_folder`.
         background: what transparent pixels of a folder lie on; "auto" as in `erlangen.data.image_folder`.
     """
-    if background not in ("auto", *GROUNDS):
-        raise ValueError(f"background: received {background!r}; accepted are 'auto', 'black' and 'white'")
+    check_background(background)
     path = Path(source).expanduser()
-    for_folders = {"size": size, "background": None if background == "auto" else background}
+    for_folders = _for_folders(size, background)
     if source in named_sets():
         _check_folder(f"the named set {source!r}", for_folders)
         _warn_of_twin(source)
@@ -94,8 +91,7 @@ def load_images(
         raise ValueError(f"data: received {source!r}, which {_unlike(path)}; accepted is {_image_sources()}")
     root = class_root(path)
     kept = _reduced(looked_at(pictures_below(root), image_size)) if size is None else size
-    ground: Any = GROUNDS.get(background, background)
-    return loose_images(root, size=kept, unreadable=unreadable, background=ground, below=True)
+    return loose_images(root, size=kept, unreadable=unreadable, background=background, below=True)
 
 
 def _unlike(path: Path) -> str:
@@ -151,12 +147,17 @@ def _options(path: Path) -> tuple[str, ...]:
 def _check_heeded(config: RunConfig, what: str, heeded: Sequence[str]) -> None:
     """Refuses what reading this would not heed."""
     if "size" not in heeded:
-        _check_folder(what, {"size": config.size})
+        _check_folder(what, _for_folders(config.size, config.background))
     kinds = dict.fromkeys(HANDLING, "series") | dict.fromkeys(COLUMNS, "a .csv file")
     for name, kind in kinds.items():
         given, usual = getattr(config, name), getattr(RunConfig, name)
         if given != usual and name not in heeded:
             raise ValueError(f"{name}: received {given!r} for {what}; accepted for {kind} only")
+
+
+def _for_folders(size: int | None, background: Background) -> dict[str, object]:
+    """What only reading a folder would heed; None for what was not asked for."""
+    return {"size": size, "background": None if background == "auto" else background}
 
 
 def _check_folder(what: str, options: Mapping[str, object]) -> None:
