@@ -98,7 +98,7 @@ def test_a_file_runs_at_smoke_and_is_shown_from_what_it_stored(name, cache, tmp_
     assert isinstance(figure, Figure)
     assert 5_000 < len(png(figure)) < 150_000
     pages = redraw(tmp_path, tmp_path / "docs")
-    assert pages[1] == tmp_path / "docs" / "images" / f"{name.replace('/', '-')}.png"
+    assert tmp_path / "docs" / "images" / f"{name.replace('/', '-')}.png" in pages
     assert f"images/{name.replace('/', '-')}.png" in pages[0].read_text()
 
 

@@ -56,6 +56,18 @@ def test_a_new_run_replaces_only_rows_with_the_same_keys(tmp_path):
     assert len(stored(tmp_path)["runs"]) == 2  # a run is told once, though its rows come again
 
 
+def test_a_plot_shows_what_a_table_has_stored(tmp_path):
+    plot = replace(
+        TOY, id="toy/plot", shows="toy/table", compare=lambda rows: [r for r in rows if r["method"] == "ours"]
+    )
+    write(TOY, tmp_path, record({}, rows(0, 1.0), device="cpu", seconds=1))
+    assert [row["method"] for row in read(plot, tmp_path).rows] == ["ours"]  # of ours and theirs
+    path = write(plot, tmp_path, record({}, rows(1, 2.0), device="cpu", seconds=1))
+    assert path == tmp_path / "toy" / "table.json"
+    assert len(read(TOY, tmp_path).rows) == 4
+    assert stored(tmp_path)["experiment"] == "toy/table"
+
+
 def test_comparisons_are_of_all_that_is_stored_and_not_stored(tmp_path):
     def compare(rows):
         for row in rows:

@@ -80,6 +80,7 @@ class Experiment:
         keys: the columns that tell one row from another; a new run replaces rows that agree in them.
         compare: from all rows that are stored to these and what compares them, in further columns or rows. That is
             computed anew whenever they are read, so that an experiment can be run part by part.
+        shows: the id of the experiment whose stored rows are also its own, as a plot of a table has them.
     """
 
     id: str
@@ -91,6 +92,12 @@ class Experiment:
     show: Callable[[Rows], Figure]
     keys: tuple[str, ...]
     compare: Callable[[list[Row]], list[Row]] = list
+    shows: str | None = None
+
+    @property
+    def stored(self) -> str:
+        """The id under which its rows are stored."""
+        return self.shows or self.id
 
     @property
     def title(self) -> str:
@@ -142,10 +149,11 @@ def experiment(
     paper: Sequence[Claim],
     keys: Sequence[str] = ("method", "dataset", "seed"),
     compare: Callable[[list[Row]], list[Row]] = list,
+    shows: str | None = None,
 ) -> Experiment:
     """What a paper's file ends with; the docstring of the file tells what the experiment is about."""
-    about = sys.modules[run.__module__].__doc__ or ""
-    return Experiment(id, about, full, smoke, tuple(paper), run, show, tuple(keys), compare)
+    about = sys.modules[show.__module__].__doc__ or ""
+    return Experiment(id, about, full, smoke, tuple(paper), run, show, tuple(keys), compare, shows)
 
 
 def tidy(rows: Sequence[Row], keys: Sequence[str]) -> list[Row]:

@@ -100,9 +100,10 @@ def _otherwise(experiment: Experiment, stored: Results) -> str:
 def _usual(config: Any, name: str = "") -> set[str]:
     """The dotted names of the settings that are at their defaults, which are what was done before they came."""
     found = set[str]()
-    for field in fields(config):
+    for field in fields(config) if is_dataclass(config) else ():
         value, whole = getattr(config, field.name), f"{name}.{field.name}" if name else field.name
-        found |= _usual(value, whole) if is_dataclass(value) else {whole} if value == field.default else set()
+        found |= {whole} if value == field.default else set()
+        found |= _usual(value, whole)
     return found
 
 

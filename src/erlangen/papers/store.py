@@ -64,7 +64,7 @@ def place(row: Mapping[str, Any], keys: Sequence[str]) -> tuple[str, ...]:
 
 def path_of(experiment: Experiment, folder: Path) -> Path:
     """Where the results of an experiment are."""
-    return folder / f"{experiment.id}.json"
+    return folder / f"{experiment.stored}.json"
 
 
 def read(experiment: Experiment, folder: Path) -> Results:
@@ -82,8 +82,8 @@ def _read(experiment: Experiment, folder: Path) -> Results:
     if not path.is_file():
         return Results()
     content = read_json(path)
-    if not isinstance(content, dict) or content.get("experiment") != experiment.id or "rows" not in content:
-        raise ValueError(f"{path}: received another kind of file; accepted are the results of {experiment.id}")
+    if not isinstance(content, dict) or content.get("experiment") != experiment.stored or "rows" not in content:
+        raise ValueError(f"{path}: received another kind of file; accepted are the results of {experiment.stored}")
     arrays = _arrays(path.with_suffix(".npz"))
     rows: list[Row] = []
     for row in content["rows"]:
@@ -131,7 +131,7 @@ def _write(experiment: Experiment, path: Path, results: Results) -> None:
         rows.append({**flat, "arrays": ",".join(own)} if own else flat)
     if arrays:
         write_npz(path.with_suffix(".npz"), arrays)
-    write_json(path, {"experiment": experiment.id, "runs": results.runs, "rows": rows})
+    write_json(path, {"experiment": experiment.stored, "runs": results.runs, "rows": rows})
 
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:
