@@ -132,3 +132,17 @@ def test_the_flow_of_angles_begins_all_over_the_circle_and_near_the_identity_if_
         assert objective.eval().weight(torch.tensor(9.0)).item() == pytest.approx(0.2)
     assert min(spread["flow"], spread["flow-wide"]) > 1.2  # half a turn at most, uniform over it π / 2
     assert spread["flow-near"] < 0.6
+
+
+@pytest.mark.parametrize(
+    ("method", "first", "clip"),
+    [("stn", 1.0, None), ("flow-near", 1.0, None), ("flow-wide", 1.0, 1.0), ("flow", 0.5, 1.0)],
+)
+def test_only_the_flow_has_a_rate_that_rises_and_only_wide_ones_a_limit(method, first, clip, monkeypatch):
+    seen = []
+    monkeypatch.setattr(frozen, "fit_many", lambda objectives, loaders, how: seen.extend(how))
+    data = frozen.upright("drawn", "train", 40)
+    frozen._fit([None], [frozen.Frozen(method, batch=4)], "cpu", data, epochs=2)
+    (how,) = seen
+    assert how.optimiser.clip == clip
+    assert how.optimiser.schedule(0, 20, 10) == first  # of 20 steps two rise

@@ -44,10 +44,7 @@ __all__ = ["Found", "Frozen", "classifiers", "data_set", "localise", "localisers
 SIDE, CANVAS = 28, 96
 LIMIT = 1.0  # of the gradient of a flow
 WARM = 1000  # steps in which its rate rises
-TARGET = {
-    "rotated": 0.0,
-    "placed": -2.5,
-}  # of its entropy, in nats: deviations of 14°, of a twentieth of a side
+TARGET = {"rotated": 0.0, "placed": -2.5}  # of its entropy, in nats: deviations of 14°, of 1/20 of a side
 SPREAD = math.sqrt(math.log1p(math.exp(-3)))  # with which Student's t begins, as the published code for rotations
 
 

@@ -185,8 +185,8 @@ def _train(objective: AveragedObjective, config: Training, device: str, **going:
         classifier = trained(replace(config, method="boxes"), device)
         objective.averaged.model.load_state_dict(classifier.model.state_dict())
     if config.method == "boxes":
-        windows = torch.cat([around(data.box, config.around, config.seed + k) for k in range(config.windows)])
-        parts = zip(x.repeat(config.windows, 1, 1, 1).split(500), windows.split(500), strict=True)
+        windows = [around(data.box, config.around, config.seed + k) for k in range(config.windows)]
+        parts = [pair for own in windows for pair in zip(x.split(500), own.split(500), strict=True)]
         x = torch.cat([smaller(zoomed(part.to(data.box) / 255, window)) for part, window in parts])
         y, epochs = y.repeat(config.windows), -(-epochs // config.windows)
     loader = TensorLoader(x, y, batch_size=config.batch, seed=config.seed, drop_last=len(x) > config.batch)

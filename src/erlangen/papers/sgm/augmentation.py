@@ -134,7 +134,8 @@ def show(rows: Rows) -> Figure:
     for k, method in enumerate(METHODS):
         own = [row for row in rows if row["method"] == method]
         line = "-" if k < 4 else "--"
-        curve(panel, own, "labels", "accuracy", colour=COLOURS[k % 4], label=method, line=line)
+        if own:
+            curve(panel, own, "labels", "accuracy", colour=COLOURS[k % 4], label=method, line=line)
     panel.set(xscale="log", xlabel="labels", ylabel="accuracy, %")
     beside(panel)
     return figure

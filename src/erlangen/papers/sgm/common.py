@@ -4,8 +4,8 @@ Where settings differ from the paper's: poses are voted over eight turned copies
 moments (centre and covariance), so that far fewer steps are needed; the angle lives on the circle; prototypes are drawn
 to the middle of their orbits (`centred`), without which digits grow and colours are clipped; of few inputs some are set
 aside to judge densities by (`held`). With `copies=0` and `anchored=False` the inference network is the paper's plain
-one. Densities of sprites are learned of the prototypes of
-the sprites as they are (`own`), see `erlangen.objectives.TransformLikelihood`.
+one. Densities of sprites are learned of the prototypes of the sprites as they are (`own`), see
+`erlangen.objectives.TransformLikelihood`.
 """
 
 from __future__ import annotations
