@@ -5,6 +5,7 @@ import pytest
 from PIL import Image
 
 from erlangen.audit.case import as_data
+from erlangen.cli.audit import Audit
 from erlangen.estimators import RunConfig
 from erlangen.estimators.sources import describe_data, load_images, load_parts
 
@@ -74,6 +75,19 @@ def test_a_run_says_what_its_pictures_lie_on(tmp_path):
         RunConfig(data=str(tmp_path), background="grey")
     with pytest.raises(ValueError, match="background: received white for the named set 'glyphs'; accepted for"):
         load_parts(RunConfig(data="glyphs", background="white"))
+
+
+def test_an_audit_is_told_what_pictures_lie_on(tmp_path, monkeypatch):
+    seen = []
+
+    def read(data, **options):
+        seen.append(options)
+        raise ValueError("data: enough")
+
+    monkeypatch.setattr("erlangen.audit.case.as_data", read)
+    with pytest.raises(ValueError, match="enough"):
+        Audit("model.pt", str(tmp_path), background="white")._run()
+    assert seen == [{"size": None, "unreadable": "raise", "background": "white"}]
 
 
 def test_a_part_lies_on_its_own_ground_where_the_first_says_nothing(tmp_path):

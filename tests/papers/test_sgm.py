@@ -10,7 +10,7 @@ import torch
 
 from erlangen.data import PosedSet, coloured, sprites
 from erlangen.data.sprites import SHAPES
-from erlangen.papers.sgm import augmentation, figure8, figure9
+from erlangen.papers.sgm import augmentation, choices, figure8, figure9
 from erlangen.papers.sgm.choices import measured
 from erlangen.papers.sgm.common import (
     COLOURS,
@@ -105,6 +105,15 @@ def test_averaging_in_prediction_needs_no_other_classifier(monkeypatch):
     assert made == [method for method in augmentation.METHODS if method != "sgm-averaged"]
     found = {row["method"]: row["accuracy"] for row in rows}
     assert (found["sgm"], found["sgm-averaged"], found["none"], found["flow"]) == (1, 2, 1, 2)
+
+
+def test_choices_can_be_made_one_by_one(monkeypatch):
+    monkeypatch.setattr(choices, "trained", lambda *args: (None, {}))
+    monkeypatch.setattr(choices, "measured", lambda *args: {"turns": np.ones(72), "invalid": 1.0})
+    rows = choices.run(replace(choices.SMOKE, methods=("blind", "none")))
+    assert [row["method"] for row in rows] == ["blind", "none"]
+    titles = [panel.get_title() for panel in choices.show(rows).axes]
+    assert [bool(title) for title in titles] == [method in ("blind", "none") for _, method in choices.RUNS]
 
 
 def test_distances_from_the_laws():
