@@ -29,7 +29,7 @@ from .common import TINY, Training, data_set
 from .vaes import VaeTraining, trained_vae
 
 METHODS: tuple[Literal["vae", "augvae", "invvae"], ...] = ("vae", "augvae", "invvae")
-VAES = VaeTraining(symmetry=Training(steps=(8000, 8000)))
+VAES = VaeTraining(symmetry=Training(steps=(5000, 5000)))
 
 
 @dataclass(frozen=True)
