@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ..utils.io import write_bytes
-from .base import Claim, Rows, experiments
+from .base import Claim, Row, Rows, experiments
 from .draw import first
 from .store import read
 
@@ -28,6 +28,7 @@ HEADLINES = {
     ("genuine/table1", "R4: ours, accuracy"): "Turned digits, accuracy of ours, exactly invariant in one pass, %",
     ("pstn/table2", "MNIST30: pstn, mean of 5 folds"): "30 digits, accuracy of P-STN, %",
     ("pstn/table2", "MNIST100: pstn, mean of 5 folds"): "100 digits, accuracy of P-STN, %",
+    ("pstn/table3", "mean over sets: pstn"): "Time series, accuracy of P-STN, mean of four sets, %",
     ("pstn/figure4", "accuracy, P-STN"): "Turned digits before a frozen classifier, accuracy with P-STN, %",
     ("pstn/figure4", "accuracy, flow"): "The same with a flow in its place (ours), %",
     ("sgm/figure8", "five affine coordinates, voted, %"): "Orbits of digits, spread of prototypes, % of the images'",
@@ -44,6 +45,8 @@ TURNED = {
     "flow-near": "flow that begins near the identity, α = 0.01",
     "flow-wide": "flow that begins wide, α = 0.1",
 }
+CLOTHES = {"cnn": "classifier, of clothes as they are", **{name: DIGITS[name] for name in ("stn", "pstn", "flow")}}
+SIGNS = {"cnn": "classifier of whole scenes", "stn": "STN", "pstn": "P-STN", "boxes": "classifier, on the true boxes"}
 UPRIGHT = {
     "flow": "the flow of table 1",
     "mean-shift": "mean-shift by that flow, as published",
@@ -83,10 +86,33 @@ def few_digits(results: Path) -> str:
     lines = _head(*(f"{size:,} digits" for size in sizes), "calibration error, 100")
     for method, words in DIGITS.items():
         found = {size: first(rows, method=method, dataset=f"mnist{size}", part="folds") for size in sizes}
-        cells = [f"{row['accuracy']:.1f} ± {row['deviation']:.1f}" if row else "–" for row in found.values()]
+        cells = [_spread(row) for row in found.values()]
         error = f"{found[100]['ece']:.3f}" if found.get(100) else "–"
         lines.append(f"| {' | '.join((words, *cells, error))} |")
     return "\n".join(lines) + "\n"
+
+
+def warped_series(results: Path) -> str:
+    """A table of P-STN's table 3: the accuracies on sets of series, and their mean over those of the archive."""
+    rows = read(experiments()["pstn/table3"], results).rows
+    sets = [name for name in dict.fromkeys(row["dataset"] for row in rows if row["part"] == "all") if name != "mean"]
+    lines = _head(*sets, "mean of the official")
+    for method in ("cnn", "stn", "pstn"):
+        found = [first(rows, method=method, dataset=name, part="all") for name in (*sets, "mean")]
+        lines.append(f"| {' | '.join((DIGITS[method], *map(_spread, found)))} |")
+    return "\n".join(lines) + "\n"
+
+
+def placed_clothes(results: Path) -> str:
+    """A table of P-STN's figure 7: accuracies, and how well what is seen fits what was placed."""
+    columns = {"accuracy": "accuracy, %", "overlap": "overlap with the true box", "distance": "distance, pixels"}
+    return _by_method("pstn/figure7", results, CLOTHES, {words: ({}, name) for name, words in columns.items()})
+
+
+def signs(results: Path) -> str:
+    """A table of P-STN's table 1."""
+    columns = {"accuracy": "accuracy, %", "nll": "negative log-likelihood", "overlap": "overlap with the true box"}
+    return _by_method("pstn/table1", results, SIGNS, {words: ({}, name) for name, words in columns.items()})
 
 
 def turned_digits(results: Path) -> str:
@@ -129,6 +155,13 @@ def _cell(values: list[float]) -> str:
     return f"{mean:.{digits}f}" + (f" ± {spread:.{digits}f}" if spread > 0 else "")
 
 
+def _spread(row: Row | None) -> str:
+    """An accuracy and its deviation over folds or repetitions, which a mean over sets has not."""
+    if row is None:
+        return "–"
+    return f"{row['accuracy']:.1f}" + (f" ± {row['deviation']:.1f}" if "deviation" in row else "")
+
+
 def _head(*columns: str) -> list[str]:
     return [f"| | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
 
@@ -137,11 +170,14 @@ TABLES: Mapping[str, Callable[[Path], str]] = {
     "headlines": headlines,
     "few digits": few_digits,
     "turned digits": turned_digits,
+    "placed clothes": placed_clothes,
+    "signs": signs,
+    "warped series": warped_series,
     "upright and turned": upright_and_turned,
     "labels": labels,
 }
 # By their places, from the folder of the documentation.
-PAGES = ("../README.md", "learning-to-transform.md", "spatial-transformers.md", "sgm.md")
+PAGES = ("../README.md", "learning-to-transform.md", "series.md", "sgm.md", "spatial-transformers.md")
 
 
 def written(text: str, results: Path) -> str:
