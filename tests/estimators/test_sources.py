@@ -7,6 +7,7 @@ from PIL import Image
 from erlangen.audit.case import as_data
 from erlangen.cli.audit import Audit
 from erlangen.estimators import RunConfig
+from erlangen.estimators.runs import DATA, write_record
 from erlangen.estimators.sources import describe_data, load_images, load_parts
 
 
@@ -77,17 +78,35 @@ def test_a_run_says_what_its_pictures_lie_on(tmp_path):
         load_parts(RunConfig(data="glyphs", background="white"))
 
 
-def test_an_audit_is_told_what_pictures_lie_on(tmp_path, monkeypatch):
+def reading_of(monkeypatch, *words, **options):
+    """How an audit reads a folder of pictures."""
     seen = []
 
-    def read(data, **options):
-        seen.append(options)
+    def read(data, **how):
+        seen.append(how)
         raise ValueError("data: enough")
 
     monkeypatch.setattr("erlangen.audit.case.as_data", read)
     with pytest.raises(ValueError, match="enough"):
-        Audit("model.pt", str(tmp_path), background="white")._run()
-    assert seen == [{"size": None, "unreadable": "raise", "background": "white"}]
+        Audit(*words, **options)._run()
+    return seen.pop()
+
+
+def test_an_audit_is_told_what_pictures_lie_on(tmp_path, monkeypatch):
+    told = reading_of(monkeypatch, "model.pt", str(tmp_path), background="white")
+    assert told == {"size": None, "unreadable": "raise", "background": "white"}
+
+
+def test_an_audit_of_a_run_reads_pictures_as_the_run_did(tmp_path, monkeypatch):
+    run, data = tmp_path / "run", dict.fromkeys(DATA)
+    run.mkdir()
+    where = (str(run), str(tmp_path))
+    write_record(run, {"config": {"size": 24}, "data": data | {"background": [255]}})
+    assert reading_of(monkeypatch, *where) == {"size": 24, "unreadable": "raise", "background": 255}
+    asked = reading_of(monkeypatch, *where, size=12, background="black")
+    assert asked == {"size": 12, "unreadable": "raise", "background": "black"}
+    write_record(run, {"config": {"size": None}, "data": data | {"background": []}})  # of a file or a named set
+    assert reading_of(monkeypatch, *where) == {"size": None, "unreadable": "raise", "background": "auto"}
 
 
 def test_a_part_lies_on_its_own_ground_where_the_first_says_nothing(tmp_path):

@@ -38,7 +38,7 @@ class Audit:
     transforms: Annotated[str | None, tyro.conf.arg(metavar="NAMES", help=TRANSFORMS, help_behavior_hint="")] = None
 
     size: Annotated[int | None, left_open("PIXELS")] = None
-    """Side to which images are resized for the model; if not given, they are as they are."""
+    """Side to which images are resized for the model; if not given, that of a run, else they are as they are."""
 
     mean: tuple[float, ...] = (0.0,)
     """What the model has subtracted from images in [0, 1] (times --range), for each channel or for all."""
@@ -71,7 +71,8 @@ class Audit:
     """Whether files that cannot be read stop everything or are left out."""
 
     background: Literal["auto", "black", "white"] = "auto"
-    """What transparent pixels of pictures lie on; auto: white where what is opaque is dark on the whole, else black."""
+    """What transparent pixels of pictures lie on; auto: as for a run, else white where what is opaque is dark on the
+    whole, else black."""
 
     seed: int = 0
     """Of whatever is random in the model."""
@@ -97,14 +98,27 @@ class Audit:
         folder = Path(self.data).is_dir()
         with progress("Auditing") as tell:
             tell(0.0, f"reading {self.data}")
-            how = {"size": self.size, "unreadable": self.unreadable, "background": self.background} if folder else {}
-            data = as_data(self.data, **how)
+            data = as_data(self.data, **self._reading() if folder else {})
             small = max(self.size or 0, *data.x.shape[-2:]) <= SMALL
             with one_thread() if small else nullcontext():
                 found = audit(self.model, data, transforms, preprocess=preprocess, settings=settings, progress=tell)
         paths = found.save(self.output)
         print(*(f"{about}: {words}" for about, words in found.summary.items()), *found.notes, sep="\n")
         return paths
+
+    def _reading(self) -> dict[str, Any]:
+        """How a folder of pictures is read: what is left open, as a run that is audited has read its own."""
+        how = {"size": self.size, "unreadable": self.unreadable, "background": self.background}
+        if Path(self.model).is_dir():
+            from ..estimators.runs import read_record
+
+            record = read_record(Path(self.model))
+            ground = record["data"].get("background")
+            if self.size is None:
+                how["size"] = record["config"].get("size")
+            if self.background == "auto" and ground:
+                how["background"] = ground[0]
+        return how
 
 
 def parse_ladders(words: str) -> dict[str, Any]:
