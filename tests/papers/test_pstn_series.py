@@ -138,12 +138,14 @@ def test_windows_around_a_box_hold_it_and_reach_to_several_of_its_sides():
     assert not torch.equal(windows, signs.around(box, 5.0, 1))
 
 
+TINY = signs.Training(source="glyphs", epochs=1, first=1, batch=8, samples=2, width=4)
+
+
 def test_localisers_begin_at_the_whole_scene_and_leave_the_classifier_alone(tmp_path, monkeypatch):
     monkeypatch.setenv("ERLANGEN_CACHE", str(tmp_path))
-    tiny = signs.Training(source="glyphs", epochs=1, first=1, batch=8, samples=2, width=4)
-    classifier = signs.trained(replace(tiny, method="boxes")).model.state_dict()
+    classifier = signs.trained(replace(TINY, method="boxes")).model.state_dict()
     for method in ("stn", "pstn"):
-        config = replace(tiny, method=method)
+        config = replace(TINY, method=method)
         start = signs.build(config).averaged.eval()
         samples = start.conditional(torch.rand(3, 3, 96, 96)).sample((4001,))
         assert samples.median(0).values.abs().max() < (1e-6 if method == "stn" else 0.05)
@@ -151,6 +153,19 @@ def test_localisers_begin_at_the_whole_scene_and_leave_the_classifier_alone(tmp_
         assert all(torch.equal(value, after.model.state_dict()[name]) for name, value in classifier.items())
         pairs = zip(start.conditional.parameters(), after.conditional.parameters(), strict=True)
         assert not all(torch.equal(a, b) for a, b in pairs)
+
+
+@pytest.mark.parametrize("method", ["cnn", "stn", "pstn"])
+def test_localisers_and_classifiers_of_scenes_start_from_the_classifier_of_windows(tmp_path, monkeypatch, method):
+    monkeypatch.setenv("ERLANGEN_CACHE", str(tmp_path))
+    still = replace(TINY, slower=1e-12)
+    known = signs.convolutions(signs.trained(replace(still, method="boxes")).model)
+    after = signs.trained(replace(still, method=method))
+    own = signs.convolutions(after.model if method == "cnn" else after.conditional)
+    assert len(own) == 4
+    for a, b in zip(own, known, strict=True):
+        torch.testing.assert_close(a.weight, b.weight)
+        torch.testing.assert_close(a.bias, b.bias)
 
 
 def test_a_sign_is_found_where_the_middle_of_a_window_is_in_its_box():
