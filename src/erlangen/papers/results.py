@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import statistics
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
@@ -23,8 +24,8 @@ LEAD = """# Results
 
 Numbers that the papers print or imply, and ours. `erlangen reproduce <experiment>` computes rows, `erlangen reproduce
 --report` makes this page from them. *Ours* is the mean ± the standard deviation over seeds, or over folds where that is
-said; *met* counts the seeds for which what is asked holds. *Scale* is the number of transformed inputs in training, as
-a share of the published code's.
+said; *met* says whether what is asked holds of the mean, and of how many seeds. *Scale* is the number of transformed
+inputs in training, as a share of the published code's.
 """
 
 
@@ -66,7 +67,10 @@ def section(experiment: Experiment, stored: Results, image: str) -> str:
 def _line(claim: Claim, rows: Rows) -> str:
     values = claim.values(rows)
     asked = claim.low is not None or claim.high is not None
-    met = f"{sum(map(claim.holds, values))} of {len(values)}" if asked and values else "–"
+    met = "–"
+    if asked and values:
+        met = "yes" if claim.holds(statistics.fmean(values)) else "no"
+        met += f", {sum(map(claim.holds, values))} of {len(values)}" if len(values) > 1 else ""
     return f"| {claim.what} | {claim.paper} | {claim.asked} | {ours(claim, rows)} | {met} |"
 
 
