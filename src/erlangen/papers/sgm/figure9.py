@@ -33,6 +33,7 @@ from .vaes import VaeTraining, trained_vae
 METHODS: tuple[Literal["vae", "augvae", "invvae"], ...] = ("vae", "augvae", "invvae")
 NAMES = {"vae": "VAE", "augvae": "AugVAE", "invvae": "InvVAE"}
 LINES = ("-", "--", ":")
+CHUNK = 100  # samples at a time: a GPU has to wait for small ones
 VAES = VaeTraining(symmetry=Training(steps=(4000, 4000)), steps=6000)
 
 
@@ -80,8 +81,10 @@ def measured(config: Config, training: VaeTraining) -> dict[str, float]:
     model = trained_vae(training, config.device)
     x = data_set(training.symmetry, "test", config.inputs).x.to(config.device)
     x = x.to(torch.get_default_dtype()) / 255
-    bound = iwlb(model.log_weights, x, config.samples).mean().item()
-    pixels = iwlb(model.pixel_log_weights, x, config.samples).mean().item() if isinstance(model, InvVAE) else bound
+    bound = iwlb(model.log_weights, x, config.samples, chunk=CHUNK).mean().item()
+    pixels = bound
+    if isinstance(model, InvVAE):
+        pixels = iwlb(model.pixel_log_weights, x, config.samples, chunk=CHUNK).mean().item()
     with torch.no_grad():
         mse = torch.cat([(model.reconstruct(part) - part).square().mean((1, 2, 3)) for part in x.split(500)])
     return {"iwlb": bound, "iwlb_pixels": pixels, "mse": mse.mean().item()}
