@@ -131,7 +131,8 @@ def show(rows: Rows) -> Figure:
             views = row["views"][:, :, 0]
             picture(panel, np.block([list(column) for column in views.swapaxes(0, 1)])[None], f"{NAMES[method]}: views")
     row = first(rows, method="pstn")
-    axes[5].set(title="P-STN", xlabel="deviation of the angle", ylabel="digits")
+    # Most deviations lie in the first bins: what is wider, and errs more often, shows in the tail alone.
+    axes[5].set(title="P-STN", xlabel="deviation of the angle", ylabel="digits", yscale="log")
     if row is not None:
         for counts, colour, label in zip(row["widths"], COLOURS, ("error below the median", "above"), strict=False):
             axes[5].stairs(counts, BINS, color=colour, label=label)
