@@ -220,11 +220,13 @@ def ours(claim: Claim, rows: Rows) -> str:
 
 
 def stated(values: list[float]) -> str:
-    """The mean and the standard deviation, to two digits of the latter."""
+    """The mean and the standard deviation, to two digits of the latter; one value alone, to three of its own."""
     if not values:
         return "not run"
     mean = statistics.fmean(values)
-    return spelled(mean, statistics.stdev(values)) if len(values) > 1 else f"{mean:.3g}"
+    if len(values) > 1:
+        return spelled(mean, statistics.stdev(values))
+    return f"{mean:.3g}" if mean == round(mean) else f"{mean:#.3g}".rstrip(".")
 
 
 def spelled(mean: float, spread: float) -> str:
