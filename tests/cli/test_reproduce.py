@@ -56,6 +56,47 @@ def test_seeds_in_processes_of_their_own_are_those_of_one(place):
     assert found[1, 1] == pytest.approx(found[2, 1])
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_what_is_computed_apart_is_stored_before_the_rest(place, monkeypatch, jobs):
+    chosen = experiments()["pstn/table1"]
+    seeds = (0, 1)[:jobs]
+
+    def stored():
+        path = place / "pstn" / "table1.json"
+        return json.loads(path.read_text())["rows"] if path.exists() else []
+
+    if jobs == 1:
+        for count, (_, results, _) in enumerate(reproduce([chosen], place, smoke=True, seeds=seeds, jobs=jobs), 1):
+            assert [row["method"] for row in results.rows] == [chosen.smoke.methods[count - 1]]
+            assert len(stored()) == count
+    else:
+        assert len(list(reproduce([chosen], place, smoke=True, seeds=seeds, jobs=jobs))) == 2 * len(
+            chosen.smoke.methods
+        )
+    assert {(row["method"], row["seed"]) for row in stored()} == {(m, s) for m in chosen.smoke.methods for s in seeds}
+
+
+def test_parts_without_rows_are_passed_over_unless_all_are(place):
+    chosen = [experiments()["sgm/figure8"]]
+
+    def found(**some):
+        return [results.rows[0]["dataset"] for _, results, _ in reproduce(chosen, place, smoke=True, changes=some)]
+
+    assert found(methods=("plain",), datasets=("mnist", "colour")) == ["mnist"]
+    with pytest.raises(ValueError, match="received those of no row"):
+        found(methods=("plain",), datasets=("colour",))
+
+
+def test_parts_together_are_the_whole():
+    for experiment in experiments().values():
+        for config in (experiment.full, experiment.smoke):
+            parts = experiment.parts(config)
+            for name in experiment.apart:
+                every = list(dict.fromkeys(one for part in parts for one in getattr(part, name)))
+                assert every == list(getattr(config, name))
+            assert len(parts) == len({repr(part) for part in parts})
+
+
 def test_an_interrupt_is_a_sentence(place, capsys, monkeypatch):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import importlib
+import itertools
 import pkgutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from matplotlib.figure import Figure
 
-__all__ = ["Claim", "Experiment", "Row", "Rows", "experiment", "experiments", "find", "several", "tidy"]
+__all__ = ["Claim", "Experiment", "NoRows", "Row", "Rows", "experiment", "experiments", "find", "several", "tidy"]
 
 Row: TypeAlias = dict[str, Any]  # plain columns; arrays (images, curves) are kept beside them
 Rows: TypeAlias = Sequence[Mapping[str, Any]]
@@ -65,6 +66,10 @@ class Claim:
         return f"≥ {low:.3g}" if low is not None else f"≤ {high:.3g}" if high is not None else "–"
 
 
+class NoRows(ValueError):
+    """There is no row of the data sets and methods that were chosen."""
+
+
 @dataclass(frozen=True)
 class Experiment:
     """One table or figure of a paper.
@@ -81,6 +86,8 @@ class Experiment:
         compare: from all rows that are stored to these and what compares them, in further columns or rows. That is
             computed anew whenever they are read, so that an experiment can be run part by part.
         shows: the id of the experiment whose stored rows are also its own, as a plot of a table has them.
+        apart: which of `datasets` and `methods` are computed and stored one after the other, so that a run that is cut
+            short keeps what it had; rows must not depend on those of others.
     """
 
     id: str
@@ -93,6 +100,7 @@ class Experiment:
     keys: tuple[str, ...]
     compare: Callable[[list[Row]], list[Row]] = list
     shows: str | None = None
+    apart: tuple[str, ...] = ()
 
     @property
     def stored(self) -> str:
@@ -130,13 +138,19 @@ class Experiment:
         """The rows of a configuration, checked: flat, and told apart by the keys.
 
         Raises:
-            ValueError: there are none, or they are no such rows.
+            NoRows: there are none.
+            ValueError: they are no such rows.
         """
         rows = tidy(self.compute(config), self.keys)
         if not rows:
             accepted = "data sets and methods that it has together"
-            raise ValueError(f"datasets, methods: received those of no row of {self.id}; accepted are {accepted}")
+            raise NoRows(f"datasets, methods: received those of no row of {self.id}; accepted are {accepted}")
         return rows
+
+    def parts(self, config: Any) -> list[Any]:
+        """A configuration for each choice of what is computed apart; together they are the given one."""
+        choices = itertools.product(*([(name, (one,)) for one in getattr(config, name)] for name in self.apart))
+        return [dataclasses.replace(config, **dict(choice)) for choice in choices]
 
 
 def experiment(
@@ -150,10 +164,11 @@ def experiment(
     keys: Sequence[str] = ("method", "dataset", "seed"),
     compare: Callable[[list[Row]], list[Row]] = list,
     shows: str | None = None,
+    apart: Sequence[str] = (),
 ) -> Experiment:
     """What a paper's file ends with; the docstring of the file tells what the experiment is about."""
     about = sys.modules[show.__module__].__doc__ or ""
-    return Experiment(id, about, full, smoke, tuple(paper), run, show, tuple(keys), compare, shows)
+    return Experiment(id, about, full, smoke, tuple(paper), run, show, tuple(keys), compare, shows, tuple(apart))
 
 
 def tidy(rows: Sequence[Row], keys: Sequence[str]) -> list[Row]:

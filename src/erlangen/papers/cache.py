@@ -104,7 +104,7 @@ def _going(paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
         return
     try:
         _mend(folder)
-        yield {"folder": folder, "resume": True, "insist": False}
+        yield {"folder": folder, "resume": True, "insist": False, "checkpoint_seconds": 60.0}
         shutil.rmtree(folder, ignore_errors=True)
     finally:
         lock.release()

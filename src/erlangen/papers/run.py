@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from ..utils.processes import processes
-from .base import Experiment, experiments
+from .base import Experiment, NoRows, experiments
 from .store import Results, record, write
 
 __all__ = ["pick_device", "reproduce"]
@@ -41,7 +41,7 @@ def reproduce(
     changes: Mapping[str, Any] | None = None,
     tell: Callable[[float, str], None] = lambda share, what: None,
 ) -> Iterator[tuple[Experiment, Results, Path]]:
-    """Runs experiments and stores their rows, after each seed.
+    """Runs experiments and stores their rows, after each seed and each of the parts that are computed apart.
 
     Args:
         chosen: which.
@@ -59,26 +59,44 @@ def reproduce(
     """
     jobs = (min(len(seeds), MOST, os.cpu_count() or 1) if device == "cuda" else 1) if jobs is None else jobs
     configs = {e.id: [e.config(smoke=smoke, device=device, seed=s, **changes or {}) for s in seeds] for e in chosen}
-    total, done = len(chosen) * len(seeds), 0
+    total, done = sum(len(e.parts(config)) for e in chosen for config in configs[e.id]), 0
     for experiment in chosen:
-        for results in _seeds(experiment.id, configs[experiment.id], device, jobs):
-            path, done = write(experiment, folder, results), done + 1
+        for results, path in _seeds(experiment.id, configs[experiment.id], folder, device, jobs):
+            done += 1
             tell(done / total, f"{experiment.id}, {len(results.rows)} rows")
             yield experiment, results, path
 
 
-def _seeds(name: str, configs: Sequence[Any], device: str, jobs: int) -> Iterator[Results]:
+def _seeds(name: str, configs: Sequence[Any], folder: Path, device: str, jobs: int) -> Iterator[tuple[Results, Path]]:
     jobs = min(jobs, len(configs))
     if jobs == 1:
-        yield from (_one(name, config, device) for config in configs)
+        for config in configs:
+            yield from _one(name, config, folder, device)
         return
     threads = max(1, (os.cpu_count() or 1) // jobs)
     with processes(jobs, threads) as pool:
-        waiting = [pool.submit(_one, name, config, device) for config in configs]
-        yield from (future.result() for future in as_completed(waiting))
+        waiting = [pool.submit(_listed, name, config, folder, device) for config in configs]
+        for future in as_completed(waiting):
+            yield from future.result()
 
 
-def _one(name: str, config: Any, device: str) -> Results:
-    start = time.monotonic()
-    rows = experiments()[name].run(config)
-    return record(config, rows, device=device, seconds=time.monotonic() - start)
+def _listed(*args: Any) -> list[tuple[Results, Path]]:
+    """`_one` for another process, which stores each part itself and tells of all of them at the end."""
+    return list(_one(*args))
+
+
+def _one(name: str, config: Any, folder: Path, device: str) -> Iterator[tuple[Results, Path]]:
+    """Runs a seed and stores its rows, part by part."""
+    experiment, empty, found = experiments()[name], None, False
+    for part in experiment.parts(config):
+        start = time.monotonic()
+        try:
+            rows = experiment.run(part)
+        except NoRows as error:  # not every method has every data set
+            empty = error
+            continue
+        results = record(part, rows, device=device, seconds=time.monotonic() - start)
+        found = True
+        yield results, write(experiment, folder, results)
+    if empty is not None and not found:
+        raise empty

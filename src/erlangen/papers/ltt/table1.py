@@ -107,4 +107,6 @@ def show(rows: Rows) -> Figure:
 
 
 KEYS = ("method", "dataset", "samples", "seed")
-EXPERIMENT = experiment("ltt/table1", run, show, full=FULL, smoke=SMOKE, paper=PAPER, keys=KEYS)
+EXPERIMENT = experiment(
+    "ltt/table1", run, show, full=FULL, smoke=SMOKE, paper=PAPER, keys=KEYS, apart=("datasets", "methods")
+)

@@ -104,4 +104,6 @@ def show(rows: Rows) -> Figure:
 
 
 KEYS = ("method", "dataset", "samples", "seed")
-EXPERIMENT = experiment("ltt/table1_tiny", run, show, full=FULL, smoke=SMOKE, paper=PAPER, keys=KEYS)
+EXPERIMENT = experiment(
+    "ltt/table1_tiny", run, show, full=FULL, smoke=SMOKE, paper=PAPER, keys=KEYS, apart=("methods",)
+)

@@ -106,4 +106,4 @@ def show(rows: Rows) -> Figure:
 
 
 KEYS = ("method", "dataset", "samples", "seed")
-EXPERIMENT = experiment("ltt/table2", run, show, full=FULL, smoke=SMOKE, paper=PAPER, keys=KEYS)
+EXPERIMENT = experiment("ltt/table2", run, show, full=FULL, smoke=SMOKE, paper=PAPER, keys=KEYS, apart=("methods",))

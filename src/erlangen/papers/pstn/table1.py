@@ -84,4 +84,4 @@ def show(rows: Rows) -> Figure:
     return figure
 
 
-EXPERIMENT = experiment("pstn/table1", run, show, full=FULL, smoke=SMOKE, paper=PAPER)
+EXPERIMENT = experiment("pstn/table1", run, show, full=FULL, smoke=SMOKE, paper=PAPER, apart=("methods",))

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import dataclass, replace
+from typing import Any
 
 from matplotlib.figure import Figure
 
@@ -145,5 +146,5 @@ def show(rows: Rows) -> Figure:
     return figure
 
 
-KEYS = ("method", "dataset", "part", "seed")
-EXPERIMENT = experiment("pstn/table3", run, show, full=FULL, smoke=SMOKE, paper=PAPER, keys=KEYS, compare=compare)
+HOW: Any = {"keys": ("method", "dataset", "part", "seed"), "compare": compare, "apart": ("datasets", "methods")}
+EXPERIMENT = experiment("pstn/table3", run, show, full=FULL, smoke=SMOKE, paper=PAPER, **HOW)

@@ -142,4 +142,6 @@ def show(rows: Rows) -> Figure:
 
 
 KEYS = ("method", "dataset", "seed", "labels")
-EXPERIMENT = experiment("sgm/augmentation", run, show, full=FULL, smoke=SMOKE, paper=PAPER, keys=KEYS)
+EXPERIMENT = experiment(
+    "sgm/augmentation", run, show, full=FULL, smoke=SMOKE, paper=PAPER, keys=KEYS, apart=("datasets",)
+)

@@ -128,4 +128,4 @@ def show(rows: Rows) -> Figure:
 
 
 KEYS = ("method", "dataset", "seed", "part")
-EXPERIMENT = experiment("sgm/choices", run, show, full=FULL, smoke=SMOKE, paper=PAPER, keys=KEYS)
+EXPERIMENT = experiment("sgm/choices", run, show, full=FULL, smoke=SMOKE, paper=PAPER, keys=KEYS, apart=("methods",))

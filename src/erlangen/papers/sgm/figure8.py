@@ -132,4 +132,4 @@ def show(rows: Rows) -> Figure:
     return figure
 
 
-EXPERIMENT = experiment("sgm/figure8", run, show, full=FULL, smoke=SMOKE, paper=PAPER)
+EXPERIMENT = experiment("sgm/figure8", run, show, full=FULL, smoke=SMOKE, paper=PAPER, apart=("datasets", "methods"))

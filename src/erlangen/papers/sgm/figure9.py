@@ -134,4 +134,6 @@ def show(rows: Rows) -> Figure:
 
 
 KEYS = ("method", "dataset", "seed", "rotation", "train_size")
-EXPERIMENT = experiment("sgm/figure9", run, show, full=FULL, smoke=SMOKE, paper=PAPER, keys=KEYS, compare=compare)
+EXPERIMENT = experiment(
+    "sgm/figure9", run, show, full=FULL, smoke=SMOKE, paper=PAPER, keys=KEYS, compare=compare, apart=("datasets",)
+)
