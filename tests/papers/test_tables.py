@@ -149,3 +149,33 @@ def test_what_is_over_before_the_compiler_is_not_compiled():
         training = classify.Training("cifar10", "none", source="glyphs", inputs=16, epochs=epochs)
         how = classify.how(classify.build(training), training, "cuda")
         assert (how.compile, how.graph) == (pays, pays)
+
+
+def test_shorter_trainings_keep_the_epochs_without_transformations():
+    for epochs, burn_in in ((0, 10), (60, 10), (30, 6), (1, 0)):
+        assert classify.Training("cifar10-conv13", epochs=epochs).recipe.burn_in == burn_in
+
+
+def test_the_scale_counts_views_where_there_are_some():
+    short = classify.Training("cifar10-conv13", epochs=60, samples=4)
+    assert short.scale == pytest.approx(0.3 * 4 / 5)
+    assert replace(short, method="none").scale == pytest.approx(0.3)
+    tiny = importlib.import_module("erlangen.papers.ltt.table1_tiny")
+    assert {tiny.build(tiny.FULL, method).scale for method in tiny.PAPER_VALUES} == {1.0}
+
+
+def test_few_inputs_are_of_all_classes():
+    y = classify.data_set(classify.Training("cifar10", source="glyphs", inputs=64), "train").y
+    whole = classify.data_set(classify.Training("cifar10", source="glyphs"), "train")
+    assert len(y) == 64
+    assert y.unique().tolist() == list(range(len(whole.classes)))
+
+
+def test_conditionals_of_crops_begin_slowly_after_the_burn_in_and_the_others_do_not():
+    for dataset, method, first in (("tiny-imagenet-50", "flow-321", 1e-4 / 2500), ("cifar10", "flow", 1e-4)):
+        training = classify.Training(dataset, method, source="glyphs", inputs=16, batch=4, epochs=10)
+        objective = classify.build(training)
+        optimiser = classify.how(objective, training, "cpu").groups["conditional"]
+        assert objective.burn_in == 8
+        assert optimiser.lr * optimiser.schedule(8, 40, 4) == pytest.approx(first)
+    assert recipe("cifar10-conv13", "augerino").rate == 100 * recipe("cifar10", "augerino").rate

@@ -2,11 +2,13 @@ r"""Learning to Transform: the cross-entropy of transformed inputs, and a price 
 
 from __future__ import annotations
 
+import math
 from typing import Any, TypeAlias
 
+import torch
 from torch import Tensor
 
-from ..distributions import EntropyController, FixedEntropyWeight, Points
+from ..distributions import Density, EntropyController, FixedEntropyWeight, Points
 from ..models import Averaged, Prediction
 from .base import AveragedObjective, over_processes
 
@@ -19,13 +21,17 @@ def entropy_price(points: Points | Prediction, weight: EntropyWeight) -> tuple[T
     r"""$\alpha \, \mathbb{E}_{v \sim q} \log q(v \mid I)$, minus the weighted entropy (LTT equation 18).
 
     Args:
-        points: what stands for the distribution, with log-weights and log-densities `(S, B)`.
+        points: what stands for the distribution, with log-weights and log-densities `(S, B)`; of a prediction whose
+            distribution is over finitely many points, all of them are taken.
         weight: gives $\alpha$.
 
     Returns:
         What is added to the loss, and what of it is logged.
     """
-    entropy = -(points.log_weights.exp() * points.log_q).sum(0).mean()
+    if isinstance(points, Prediction) and isinstance(points.q, Density) and points.q.has_enumerate_support:
+        points = points.q.enumerated()  # what is a sum need not be sampled
+    log_q = torch.where(points.log_q == -math.inf, 0.0, points.log_q)  # of what never happens
+    entropy = -(points.log_weights.exp() * log_q).sum(0).mean()
     alpha = weight(over_processes(entropy))
     return -alpha * entropy, {"entropy": entropy, "alpha": alpha}
 

@@ -15,11 +15,11 @@ from ...metrics import ece, nll
 from ...models import Averaged
 from ...nets import build as build_net
 from ...objectives import AveragedObjective, Terms
-from ...train import Config, Optimiser, StepDecay, TensorLoader, fit
-from ...utils.seeds import seeded
+from ...train import Config, Constant, Optimiser, StepDecay, TensorLoader, WarmupCosine, Within, fit
+from ...utils.seeds import generator, seeded
 from ..cache import kept
 from . import recipes
-from .recipes import FLOWS, WAYS, Recipe, recipe
+from .recipes import FLOWS, PLAIN, WAYS, Recipe, recipe
 
 __all__ = ["Training", "build", "data_set", "how", "predictions", "scores", "trained"]
 
@@ -34,10 +34,10 @@ class Training:
         dataset: one of `recipes.PUBLISHED`.
         method: one of `recipes.WAYS`.
         source: another named set in place of the data set's, for a run of seconds.
-        epochs: how long; as in the recipe if 0. Burn-in and steps of the schedule shrink with it.
+        epochs: how long; as in the recipe if 0. Steps of the schedule shrink with it; burn-in is a fifth at most.
         batch: inputs to a step; as in the recipe if 0.
         samples: views of an input in training; as in the recipe if 0.
-        inputs: so many inputs of the training set; all if 0.
+        inputs: so many inputs of the training set, of all classes alike; all if 0.
         held: so many inputs of the training set are set aside, for choices.
     """
 
@@ -56,7 +56,7 @@ class Training:
         """The recipe of the data set, shortened or lengthened."""
         whole = recipe(self.dataset, self.method)
         epochs = self.epochs or whole.epochs
-        own = {"epochs": epochs, "burn_in": whole.burn_in * epochs // whole.epochs}
+        own = {"epochs": epochs, "burn_in": min(whole.burn_in, epochs // 5)}
         own |= {"batch": self.batch or whole.batch, "samples": self.samples or whole.samples}
         schedule = whole.classifier.schedule
         if isinstance(schedule, StepDecay):
@@ -67,7 +67,8 @@ class Training:
     def scale(self) -> float:
         """The number of transformed inputs in training as a share of the published code's."""
         published, own = recipes.PUBLISHED[self.dataset], self.recipe
-        return round(own.epochs * own.samples / (published.epochs * published.samples), 3)
+        views = 1.0 if self.method in PLAIN else own.samples / published.samples
+        return round(own.epochs / published.epochs * views, 3)
 
 
 _load = lru_cache(maxsize=4)(load)  # all methods of a table have the same sets
@@ -79,7 +80,10 @@ def data_set(config: Training, part: str) -> DataSet:
     if part != "test" and config.held:
         rest, held = data.split(config.held / len(data), seed=0)
         data = held if part == "held" else rest
-    return data.subset(torch.arange(min(config.inputs, len(data)))) if config.inputs else data
+    if config.inputs:
+        order = torch.randperm(len(data), generator=generator(0))  # some sets are in the order of their classes
+        data = data.subset(order[: config.inputs])
+    return data
 
 
 def build(config: Training) -> AveragedObjective:
@@ -101,9 +105,14 @@ def how(objective: AveragedObjective, config: Training, device: str) -> Config:
     """How a classifier is trained: on a GPU compiled, its steps recorded as one graph each."""
     own, cuda = config.recipe, torch.device(device).type == "cuda"
     pays = cuda and own.epochs > 1  # one epoch is over before the compiler is
+    steps = own.epochs * (len(data_set(config, "train")) // own.batch)
+    # After the burn-in, before which there is nothing to learn at any rate.
+    slowly = (
+        Within(WarmupCosine(own.rising), objective.burn_in, steps - objective.burn_in) if own.rising else Constant()
+    )
     groups = {
         "scalars": replace(own.classifier, lr=own.classifier.lr / 10),
-        "conditional": Optimiser("adam", lr=own.rate),
+        "conditional": Optimiser("adam", lr=own.rate, schedule=slowly),
     }
     return Config(
         epochs=own.epochs,
