@@ -30,7 +30,7 @@ __all__ = [
     "sheet",
 ]
 
-NAMES = {"flow": "flow (ours)", "instaaug": "InstaAug", "augerino": "Augerino", "random": "random affine"}
+NAMES = {"flow": "flow", "instaaug": "InstaAug", "augerino": "Augerino", "random": "random affine"}
 TINTS = {"flow": "#2b7fa3", "instaaug": "#e07b39", "augerino": "#7a5ea8", "random": "#9aa5b1"}
 NEAR = 25  # points of accuracy
 

@@ -102,7 +102,9 @@ def show(rows: Rows) -> Figure:
                 own = [row for row in rows if (row["method"], row["group"]) == (method, group)]
                 curve(panel, own, "beta", metric, colour=colour, label=method)
             panel.set(title=group, xlabel="drift β", ylabel=title)
-    axes[0].legend(frameon=False, fontsize=8)
+            if metric == "DI":
+                panel.set_yscale("symlog", linthresh=1e-4)  # it is exactly 0 for some, and small for others
+    axes[2].legend(frameon=False, fontsize=8)
     return figure
 
 

@@ -125,7 +125,11 @@ def show(rows: Rows) -> Figure:
         if row is not None:
             image = panel.imshow(row["loss"], extent=(-0.5, 0.5, 0.5, -0.5), cmap=LEVELS, vmin=0, vmax=top)
             panel.plot(*row["place"], "x", color=ACCENT, markersize=10, markeredgewidth=2)
-            panel.set(title=f"{NAMES[method]}: {row['minima']:.1f} minima", xlabel="middle of the crop, x", ylabel="y")
+            panel.set(
+                title=f"{NAMES[method]}: {row['minima']:.1f} minima on average",
+                xlabel="middle of the crop, x",
+                ylabel="y",
+            )
             figure.colorbar(image, ax=panel, label="loss")
     return figure
 

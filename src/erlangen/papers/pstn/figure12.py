@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
@@ -32,11 +31,12 @@ from ...transforms import Affine
 from ...utils.seeds import seeded
 from ..base import Claim, Row, Rows, experiment
 from ..cache import kept_many
-from ..draw import sheet
+from ..draw import curve, sheet
 from . import frozen
 from .draw import NAMES, TINTS
 
 METHODS = ("upright", "cnn", "stn", "pstn")
+LABELS = {"accuracy": "accuracy, %", "variance": "variance of the angles"}
 WORDS = {**NAMES, "upright": "upright digits", "cnn": "no localiser"}
 
 
@@ -132,16 +132,13 @@ def trained(configs: list[Training], device: str) -> list[Averaged]:
 
 
 def show(rows: Rows) -> Figure:
-    """Accuracy and variance against depth: the median over seeds, ± the median deviation from it."""
+    """Accuracy and variance against depth."""
     figure, axes = sheet(1, 2, (9, 3.4))
-    for panel, metric, methods in zip(axes, ("accuracy", "variance"), (METHODS, METHODS[2:]), strict=True):
+    for panel, (metric, label), methods in zip(axes, LABELS.items(), (METHODS, METHODS[2:]), strict=True):
         for method in methods:
             own = [row for row in rows if row["method"] == method]
-            depths = sorted({row["depth"] for row in own})
-            values = [np.array([row[metric] for row in own if row["depth"] == depth]) for depth in depths]
-            middle, spread = zip(*((np.median(v), np.median(np.abs(v - np.median(v)))) for v in values), strict=True)
-            panel.errorbar(depths, middle, spread, fmt="o-", ms=4, color=TINTS.get(method, INK), label=WORDS[method])
-        panel.set(xlabel="hidden layers of the classifier", ylabel=metric.replace("cy", "cy, %"), xticks=FULL.depths)
+            curve(panel, own, "depth", metric, colour=TINTS.get(method, INK), label=WORDS[method])
+        panel.set(xlabel="hidden layers of the classifier", ylabel=label, xticks=FULL.depths)
     axes[0].legend(frameon=False, fontsize=8)
     return figure
 

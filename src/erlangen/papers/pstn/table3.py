@@ -132,17 +132,17 @@ def show(rows: Rows) -> Figure:
     """For each set, and their mean, a dot for each repetition of each method, and a bar for the paper's mean."""
     shown = [row for row in rows if row["part"] == "test" or row["dataset"] == "mean"]
     names = list(dict.fromkeys(row["dataset"] for row in shown))
-    figure, axes = sheet(1, len(names), (2.8 * len(names) + 1.6, 2.8))
-    for panel, name in zip(axes, names, strict=True):
+    figure, axes = sheet(2, columns := -(-len(names) // 2), (3 * columns + 1.6, 4.6))
+    for panel, name in zip(axes, names, strict=False):
         for line, method in enumerate(METHODS):
             own = [row["accuracy"] for row in shown if (row["method"], row["dataset"]) == (method, name)]
             panel.plot(own, [line] * len(own), "o", color=TINTS[method], alpha=0.6)
             if said := (PRINTED | {"mean": MEAN}).get(name):
                 panel.plot(float(said[line].split()[0]), line, "|", color=MUTED, ms=14, mew=2)
         panel.set(title=name, xlabel="test accuracy, %", yticks=range(len(METHODS)), ylim=(2.6, -0.6))
-        panel.set_yticklabels([NAMES[method] for method in METHODS] if panel is axes[0] else [])
-    axes[-1].plot([], [], "|", color=MUTED, ms=14, mew=2, label="the paper's")
-    beside(axes[-1])
+        panel.set_yticklabels([NAMES[method] for method in METHODS] if panel in axes[::columns] else [])
+    axes[columns - 1].plot([], [], "|", color=MUTED, ms=14, mew=2, label="the paper's")
+    beside(axes[columns - 1])
     return figure
 
 

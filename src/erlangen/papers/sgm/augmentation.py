@@ -41,6 +41,8 @@ from .common import Training, data_set, trained
 NATURAL = ("sgm", "sgm-averaged", "sgm-own")
 METHODS = ("none", "affine", "augerino", "instaaug", "flow", *NATURAL)
 
+LOW = 70  # what is below is told in words, lest the rest be one heap
+
 
 @dataclass(frozen=True)
 class Config:
@@ -137,6 +139,9 @@ def show(rows: Rows) -> Figure:
         if own:
             curve(panel, own, "labels", "accuracy", colour=COLOURS[k % 4], label=method, line=line)
     panel.set(xscale="log", xlabel="labels", ylabel="accuracy, %")
+    for row in (row for row in rows if row["accuracy"] < LOW):
+        panel.annotate(f"{row['method']}: {row['accuracy']:.0f} ▾", (row["labels"], LOW + 1), fontsize=8)
+    panel.set_ylim(bottom=min(LOW, max((row["accuracy"] for row in rows), default=LOW)))
     beside(panel)
     return figure
 

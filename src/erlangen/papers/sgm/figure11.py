@@ -93,7 +93,7 @@ def show(rows: Rows) -> Figure:
         line = "--" if method == "plain" else "-"
         curve(axes[0], own, "iteration", "magnitude", colour=colour, label=f"{method}, {dataset}", line=line)
     axes[0].axhline(5, color="gray", linestyle=":", linewidth=1)
-    axes[0].set(xlabel="iteration", ylabel="norm of the pose, % of the first")
+    axes[0].set(xlabel="iteration", ylabel="norm of the pose, % of the first", yscale="log")
     axes[0].legend(frameon=False, fontsize=8)
     chain = next(row["chain"] for row in rows if row["dataset"] == "mnist" and "chain" in row)
     times = len({row["iteration"] for row in rows}) + 1
