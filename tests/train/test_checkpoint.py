@@ -1,6 +1,8 @@
 import errno
 import logging
+import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -84,14 +86,16 @@ def test_a_resumed_run_is_the_same_run(tmp_path, at):
     assert read_jsonl(tmp_path / "log.jsonl") == history.rows
 
 
-def interrupted(at):
-    return lambda step, _: signal.raise_signal(signal.SIGINT) if step == at else None
+def interrupted(at, number=signal.SIGINT):
+    return lambda step, _: signal.raise_signal(number) if step == at else None
 
 
-@pytest.mark.parametrize("at", [1, 5, 6, 11])
-def test_an_interrupt_leaves_a_checkpoint_of_its_step(tmp_path, at):
+@pytest.mark.parametrize(
+    ("at", "number"), [*((at, signal.SIGINT) for at in (1, 5, 6, 11)), (1, signal.SIGTERM), (6, signal.SIGTERM)]
+)
+def test_an_interrupt_leaves_a_checkpoint_of_its_step(tmp_path, at, number):
     with pytest.raises(KeyboardInterrupt):
-        fit(tiny(), data(), config(tmp_path), on_step=interrupted(at))
+        fit(tiny(), data(), config(tmp_path), on_step=interrupted(at, number))
     assert names(tmp_path)[-1] == f"{at:08d}"
     objective, steps = tiny(), []
     history = fit(objective, data(), config(tmp_path, resume=True), on_step=lambda step, _: steps.append(step))
@@ -99,6 +103,26 @@ def test_an_interrupt_leaves_a_checkpoint_of_its_step(tmp_path, at):
     assert torch.equal(weights(objective), alone())
     assert history.column("step") == [2, 4, 6, 8, 10, 12]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+def test_a_fork_that_is_told_to_end_does(tmp_path):
+    ended = []
+
+    def fork(step, _):
+        if step == 2:
+            ready, tell = os.pipe()
+            child = os.fork()
+            if child == 0:
+                os.write(tell, b".")
+                time.sleep(60)
+                os._exit(0)
+            os.read(ready, 1)
+            os.kill(child, signal.SIGTERM)
+            ended.append(os.waitpid(child, 0)[1])
+
+    assert fit(tiny(), data(), config(tmp_path), on_step=fork).stopped == "finished"
+    assert ended == [signal.SIGTERM]
 
 
 def test_an_interrupt_of_the_last_step_is_one_of_a_finished_run(tmp_path):

@@ -146,7 +146,10 @@ class AveragedObjective(Counted):
         views, weights = prediction.views[: len(prediction.v)], prediction.log_weights.exp()
         each = F.cross_entropy(views.flatten(0, 1), y.repeat(len(views)), reduction="none").view(views.shape[:2])
         own = (weights * each).sum(0)
-        others = ((own.sum() - own) / max(1, len(own) - 1)).detach()
+        if not torch.is_grad_enabled():
+            return own.mean()
+        whole, count = summed(torch.stack((own.sum(), own.new_tensor(len(own)))))
+        others = (whole - own.detach()) / (count - 1).clamp(min=1)
         return (own - ((weights - weights.detach()) * others).sum(0)).mean()
 
     def plain(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
@@ -216,13 +219,20 @@ def groups_of(model: nn.Module, conditional: nn.Module | None = None) -> dict[st
     return {name: trained for name, part in parts.items() if (trained := _trained(part))}
 
 
-def over_processes(value: Tensor) -> Tensor:
-    """The mean of a number over all processes that train together, without a gradient, so that all decide alike."""
+def summed(value: Tensor) -> Tensor:
+    """The sum over all processes that train together, without a gradient."""
     value = value.detach().clone()
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         torch.distributed.all_reduce(value)
-        value /= torch.distributed.get_world_size()
     return value
+
+
+def over_processes(value: Tensor) -> Tensor:
+    """The mean of a number over all processes that train together, without a gradient, so that all decide alike."""
+    whole = summed(value)
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        whole /= torch.distributed.get_world_size()
+    return whole
 
 
 def accuracy(scores: Tensor, y: Tensor) -> Tensor:
