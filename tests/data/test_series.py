@@ -360,3 +360,74 @@ def test_bumps_are_drawn_in_code():
     assert (warped_bumps(400, 64, warp=0).x - still[0]).std() == pytest.approx(0.1, rel=0.05)
     with pytest.raises(ValueError, match="noise: received int -1"):
         warped_bumps(noise=-1)
+
+
+def table(tmp_path, text, name="mine.csv"):
+    path = tmp_path / name
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        (("1_12", "11_2", "c"), ("11_2", "1_12", "c")),
+        (("01", "1", "001"), ("001", "01", "1")),
+        (("1", "1.0", "1.0000e+00"), ("1",)),
+        (("٣", "3", "3.0"), ("3", "٣")),  # a digit of another script
+        (("-1", "1", "1.5"), ("-1", "1", "1.5")),
+    ],
+)
+def test_codes_are_different_classes_and_numbers_that_are_equal_are_not(tmp_path, labels, classes):
+    text = "label,t0,t1\n" + "".join(f"{label},1,{k}\n" for k, label in enumerate(labels))
+    assert set(read_series(table(tmp_path, text)).classes) == set(classes)
+    lines = "\n".join(f"{label}\t1\t{k}" for k, label in enumerate(labels))
+    assert set(read_series(table(tmp_path, lines, "mine_TRAIN.tsv")).classes) == set(classes)
+
+
+def test_numbers_of_programs_are_no_numbers_of_tables(tmp_path):
+    with pytest.raises(ValueError, match="received '1_000'; accepted is a number"):
+        read_series(table(tmp_path, "label,t0,t1\na,1_000,2\nb,3,4\n"))
+    with pytest.raises(ValueError, match="line 1: could not convert string to float: '1_000'"):
+        read_series(table(tmp_path, "1\t1_000\t2\n", "mine_TRAIN.tsv"))
+
+
+def test_a_label_that_stands_for_nothing_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="line 3: received the label 'nan', which stands for none"):
+        read_series(table(tmp_path, "label,t0,t1\na,1,2\nnan,3,4\n"))
+
+
+def test_rows_that_are_longer_than_the_line_of_names_are_refused(tmp_path):
+    """As R writes them, with names of rows and no name for these."""
+    with pytest.raises(ValueError, match="line 2 has 4 cells, more than the 3 names of columns"):
+        read_series(table(tmp_path, "label,t0,t1\n1,2,5,6\n2,3,7,8\n"))
+    assert read_series(table(tmp_path, "label,t0,t1\na,5,6,\nb,7,8,\n")).x.shape == (2, 1, 2)  # a comma at the end
+
+
+def test_decimal_commas_between_semicolons_are_named(tmp_path):
+    with pytest.raises(ValueError, match=r"line 1, column 2: received '1,5'; accepted is a number such as 1.5"):
+        read_series(table(tmp_path, "1;1,5;2,5;3,5\n"))
+
+
+def test_a_level_beside_which_values_cannot_be_told_apart_is_refused(tmp_path):
+    wave = np.sin(np.arange(20.0) + np.arange(4)[:, None])
+    np.savez(tmp_path / "mine.npz", x=1e9 + wave, y=[0, 1, 0, 1])
+    with pytest.raises(ValueError, match=r"mine.npz: series\[0\]: .* differ by 1.991; float32 cannot tell"):
+        read_series(tmp_path / "mine.npz")
+    x = stack_series(list(1e4 + wave)).x.double().squeeze(1) - 1e4
+    assert (x - torch.from_numpy(wave)).abs().max() < 1e-3
+    assert torch.equal(stack_series([1e9 + wave[0]], dtype=torch.float64).x[0, 0], torch.from_numpy(1e9 + wave[0]))
+    constant = np.full(20, 0.1) + 1e-16 * np.arange(20)
+    assert stack_series([constant]).x.unique().numel() == 1  # rounding is no signal
+
+
+def test_what_lacks_at_the_end_of_arrays_of_one_length_is_missing():
+    x = np.array([[0.0, 1.0, 2.0], [3.0, 4.0, NAN]])
+    assert stack_series(list(x), missing="interpolate").x.tolist() == [[[0, 1, 2]], [[3, 4, 4]]]
+    assert stack_series(list(x), missing="drop").kept.tolist() == [0]
+    with pytest.raises(ValueError, match="unequal: received series of lengths from 2 to 3"):
+        stack_series(list(x))
+    with pytest.raises(ValueError, match="unequal: received series of lengths from 2 to 3"):
+        stack_series([x[0], x[1, :2]], missing="interpolate")  # which ends there
+    both = np.array([[0.0, 1.0, NAN], [NAN, 4.0, NAN]])
+    assert stack_series(list(both), missing="interpolate").x.tolist() == [[[0, 1]], [[4, 4]]]

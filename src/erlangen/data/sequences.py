@@ -41,8 +41,8 @@ def stack_series(
 ) -> Stacked:
     """Makes series one tensor.
 
-    NaN is a missing value, as is what a masked array hides; where all channels have nothing else to the end, the
-    series ends there.
+    NaN is a missing value, as is what a masked array hides. Where all channels have nothing else to the end, the series
+    ends there, and `unequal` says what to do; if it says nothing and all arrays are of one length, `missing` does.
 
     Args:
         series: each `(L,)`, or `(C, L)` with as many channels as the others.
@@ -65,9 +65,15 @@ def stack_series(
     check_handling(missing, unequal)
     if length is not None:
         check_count("length", length)
-    trimmed = [_trim(i, unmasked(one)) for i, one in enumerate(series)]
+    whole = [_series(i, unmasked(one)) for i, one in enumerate(series)]
+    trimmed = [_trim(i, one) for i, one in enumerate(whole)]
     _check_channels(trimmed)
-    kept = [i for i, one in enumerate(trimmed) if missing != "drop" or not np.isnan(one).any()]
+    kept = _kept(trimmed, missing)
+    lengths = {trimmed[i].shape[1] for i in kept}
+    if len(lengths) > 1 and unequal == "raise" != missing and len({one.shape[1] for one in whole}) == 1:
+        # They came in one length: what lacks at the end of some is as what lacks elsewhere.
+        trimmed = [one[:, : max(lengths)] for one in whole]
+        kept = _kept(trimmed, missing)
     if not kept:
         got = f"{len(trimmed)} series, all with missing values" if trimmed else "no series"
         raise ValueError(f"series: received {got}; accepted is at least one that is left")
@@ -77,6 +83,11 @@ def stack_series(
     return Stacked(_cast(torch.from_numpy(x), dtype, kept), torch.tensor(kept))
 
 
+def _kept(series: Sequence[np.ndarray], missing: Missing) -> list[int]:
+    """Which are not left out."""
+    return [i for i, one in enumerate(series) if missing != "drop" or not np.isnan(one).any()]
+
+
 def unmasked(x: Any) -> np.ndarray:
     """An array; what a masked array hides is missing."""
     if isinstance(x, np.ma.MaskedArray):
@@ -84,8 +95,8 @@ def unmasked(x: Any) -> np.ndarray:
     return np.asarray(x)
 
 
-def _trim(i: int, one: np.ndarray) -> np.ndarray:
-    """A series `(C, L)` without the end at which nothing is known."""
+def _series(i: int, one: np.ndarray) -> np.ndarray:
+    """A series `(C, L)` in double precision."""
     if one.dtype.kind not in "biuf" or one.ndim not in (1, 2):
         raise ValueError(
             f"series[{i}]: received {one.dtype} of shape {one.shape}; accepted are numbers of shape (L,) or (C, L)"
@@ -93,6 +104,11 @@ def _trim(i: int, one: np.ndarray) -> np.ndarray:
     one = np.atleast_2d(one).astype(np.float64)
     if np.isinf(one).any():
         raise ValueError(f"series[{i}]: received infinite values; accepted are finite ones, and NaN for missing ones")
+    return one
+
+
+def _trim(i: int, one: np.ndarray) -> np.ndarray:
+    """A series without the end at which nothing is known."""
     known = np.flatnonzero(~np.isnan(one).all(0))
     if not len(known):
         raise ValueError(f"series[{i}]: received no values at all; accepted is at least one")
@@ -153,4 +169,17 @@ def _cast(x: Tensor, dtype: torch.dtype, kept: list[int]) -> Tensor:
         i = int(lost.nonzero()[0])
         got, name = f"values up to {float(peak[i]):.4g} in size", str(dtype).removeprefix("torch.")
         raise ValueError(f"series[{kept[i]}]: received {got}; accepted are those that {name} can hold; rescale them")
+    _check_level(x, dtype, kept)
     return x.to(dtype)
+
+
+def _check_level(x: Tensor, dtype: torch.dtype, kept: list[int]) -> None:
+    """Refuses series on a level beside which the type cannot tell their values apart."""
+    span, peak = x.amax(-1) - x.amin(-1), x.abs().amax(-1)
+    # What differs by less than this is rounding of what was constant.
+    lost = ((span < 64 * torch.finfo(dtype).eps * peak) & (span > 1e-13 * peak)).any(-1)
+    if lost.any():
+        i, name = int(lost.nonzero()[0]), str(dtype).removeprefix("torch.")
+        level, by = float(peak[i].max()), float(span[i][peak[i].argmax()])
+        got = f"values up to {level:.6g} in size that differ by {by:.4g}"
+        raise ValueError(f"series[{kept[i]}]: received {got}; {name} cannot tell them apart; subtract their level")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -15,12 +16,13 @@ from .files import naming
 from .npz import npz
 from .sequences import Missing, Unequal, check_handling, stack_series
 from .sets import DataSet
-from .ucr import archive, whole
+from .ucr import archive, number, whole
 
 __all__ = ["SERIES", "read_series"]
 
 NOTHING = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
 SERIES = (".csv", ".ts", ".tsv")
+COMMAS = re.compile(r"[+-]?[0-9]+(,[0-9]+)?")  # numbers with decimal commas, which are refused, but are no names
 UNEVEN = 1.5  # the longest step over the shortest: clocks tremble, but a moment that lacks makes a step twice as long
 
 
@@ -94,7 +96,7 @@ def _by_value(label: str) -> tuple[bool, float, str]:
 
 
 def _number(cell: str) -> float:
-    return np.nan if cell.strip().lower() in NOTHING else float(cell)
+    return np.nan if cell.strip().lower() in NOTHING else number(cell)
 
 
 class Table(NamedTuple):
@@ -117,7 +119,7 @@ class Table(NamedTuple):
             with path.open(newline="", encoding="utf-8-sig") as file:
                 first = file.readline()
                 file.seek(0)
-                cells = csv.reader(file, delimiter=";" if first.count(";") > first.count(",") else ",")
+                cells = csv.reader(file, delimiter=";" if first.count(";") >= max(1, first.count(",")) else ",")
                 found = [(cells.line_num, row) for row in cells if any(map(str.strip, row))]
         except UnicodeDecodeError as error:
             raise ValueError(f"received what is no text at byte {error.start}; accepted is text in UTF-8") from error
@@ -131,7 +133,7 @@ class Table(NamedTuple):
         if len(head) == 1 and not named and _words(head):
             got = f"line {lines[0]}: received one cell, {head[0][:40]!r}"
             raise ValueError(f"{got}; accepted are cells between commas or semicolons")
-        if not named and not _words(head[1:]) and not _counts(head):
+        if not named and (not _words(head[1:]) or all(map(COMMAS.fullmatch, head))) and not _counts(head):
             return cls(None, rows, lines)
         if not head[0]:
             raise ValueError("received a first column without a name, such as an index; accepted is one with a name")
@@ -159,8 +161,9 @@ class Table(NamedTuple):
     def label(self, row: int, place: int | None) -> str:
         """The label of a row, as of the archives: 1 and 1.0 are the same; all are of one class where there are none."""
         found = "series" if place is None else whole(self.rows[row][place])
-        if not found:
-            raise ValueError(f"line {self.lines[row]}: received no label; accepted is one for each series")
+        if found.lower() in NOTHING:
+            got = "no label" if not found else f"the label {found!r}, which stands for none"
+            raise ValueError(f"line {self.lines[row]}: received {got}; accepted is one for each series")
         return found
 
     def wide(self, label: str | None) -> tuple[list[np.ndarray], list[str]]:
@@ -169,6 +172,8 @@ class Table(NamedTuple):
         at = None if label is None else 0 if bare else self.column(label, "label")
         if at:
             self._check_cells(at + 1)
+        if self.names is not None:
+            self._check_named(len(self.names))
         places = [[i for i in range(len(row)) if i != at] for row in self.rows]
         signals = [np.array([self.number(k, i) for i in own]) for k, own in enumerate(places)]
         return signals, [self.label(k, at) for k in range(len(self.rows))]
@@ -195,6 +200,12 @@ class Table(NamedTuple):
         for line, row in zip(self.lines, self.rows, strict=True):
             if len(row) < least or (most is not None and len(row) > most):
                 raise ValueError(f"line {line} has {len(row)} cells, not {'at least ' if most is None else ''}{least}")
+
+    def _check_named(self, most: int) -> None:
+        """Refuses values beyond the line of names: where each row has one more than that, its first is another's."""
+        for line, row in zip(self.lines, self.rows, strict=True):
+            if any(map(str.strip, row[most:])):
+                raise ValueError(f"line {line} has {len(row)} cells, more than the {most} names of columns")
 
     def _in_time(self, name: str, rows: list[int], when: int) -> list[int]:
         """Rows of a series in the order of their times."""

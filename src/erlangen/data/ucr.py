@@ -6,6 +6,7 @@ References:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -23,7 +24,8 @@ __all__ = ["TABLE3", "archive", "ucr"]
 # P-STN, Table 3. Of the last, only the training part is in the compact collection.
 TABLE3 = ("FaceAll", "TwoPatterns", "Wafer", "PhalangesOutlinesCorrect", "UWaveGestureLibraryX")
 FOLDERS = ("ucr", "UCR", "UCRArchive_2018", "Univariate_ts", "Multivariate_ts", "")
-MISSING = {"?": "nan", "": "nan", "NaN": "nan"}
+MISSING = frozenset({"?", "", "NaN"})
+PLAIN = re.compile(r"[+-]?(0|[1-9][0-9]*)(\.[0-9]*)?([eE][+-]?[0-9]+)?")  # numbers, as programs write them
 
 
 class Part(NamedTuple):
@@ -153,20 +155,27 @@ def _ts(text: str) -> Part:
     return Part(series, labels, classes)
 
 
+def number(cell: str) -> float:
+    """The number that a cell has, as tables write them: Python also reads 1_000, and digits of any script."""
+    if "_" in cell or not cell.isascii():
+        raise ValueError(f"could not convert string to float: {cell!r}")
+    return float(cell)
+
+
 def _numbers(cells: Sequence[str], line: int) -> np.ndarray:
     """The values of a line, NaN where one is missing."""
     try:
-        return np.array([MISSING.get(cell.strip(), cell) for cell in cells], float)
+        return np.array([np.nan if cell in MISSING else number(cell) for cell in map(str.strip, cells)])
     except ValueError as error:
         accepted = "numbers, and ? or NaN where one is missing; a table with names of columns is a .csv"
         raise ValueError(f"line {line}: {error}; accepted are {accepted}") from None
 
 
 def whole(label: str) -> str:
-    """A label as the archives mean it: 1, 1.0 and 1.0000000e+00 are the same class."""
-    try:
-        number = float(label)
-    except ValueError:
-        return label.strip()
-    exact = number.is_integer() and abs(number) < 2**53  # a longer number is a name, which a float would change
-    return str(int(number)) if exact else label.strip()
+    """A label as the archives mean it: 1, 1.0 and 1.0000000e+00 are the same class; codes such as 01 are names."""
+    label = label.strip()
+    if not PLAIN.fullmatch(label):
+        return label
+    value = float(label)
+    exact = value.is_integer() and abs(value) < 2**53  # a longer number is a name, which a float would change
+    return str(int(value)) if exact else label
