@@ -400,3 +400,39 @@ def test_warps_of_time_are_named_alone():
         resolve_ranges(("warp", "tx"))
     with pytest.raises(ValueError, match="transform: received warp with -1"):
         resolve_ranges({"warp": -1})
+
+
+@pytest.mark.parametrize("method", ["flow", "flow-code", "pstn", "tta"])
+def test_what_is_predicted_depends_on_no_other_input(method, data, tmp_path):
+    run = train_run(prepare(RunConfig(method=method, transform=("tx", "angle"), **TINY), data), tmp_path / "run")
+    whole = run.log_probs(data.x)
+    for part in (run.log_probs(data.x.flip(0)).flip(0), run.log_probs(data.x, batch_size=7)):
+        torch.testing.assert_close(part, whole, rtol=0, atol=1e-10)
+    torch.testing.assert_close(run.log_probs(data.x[5:6]), whole[5:6], rtol=0, atol=1e-10)
+    with pytest.raises(ValueError, match="batch_size: received int 0"):
+        run.log_probs(data.x, batch_size=0)
+
+
+def test_images_of_any_channels_have_a_report(tmp_path):
+    x = torch.rand(24, 2, 12, 12, generator=torch.Generator().manual_seed(0))
+    images = DataSet(x, torch.arange(24) % 2, ("a", "b"), "two")
+    fit_run(RunConfig(method="none", transform=("tx",), **TINY), images, folder=tmp_path / "run")
+    assert (tmp_path / "run" / "report.html").is_file()
+
+
+def test_values_that_are_not_finite_are_refused_before_anything_is_written(tmp_path):
+    x = torch.rand(24, 1, 12, 12)
+    x[3, 0, 2, 2] = math.nan
+    with pytest.raises(ValueError, match="data: received NaN or infinite values"):
+        fit_run(
+            RunConfig(transform=("tx",), **TINY),
+            DataSet(x, torch.arange(24) % 2, ("a", "b"), "x"),
+            folder=tmp_path / "r",
+        )
+    assert not (tmp_path / "r").exists()
+
+
+def test_seeds_of_numpy(data, tmp_path):
+    setting = prepare(RunConfig(method="none", transform=("tx",), seed=np.int64(3), **TINY), data)
+    train_run(setting, tmp_path / "run")
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["config"]["seed"] == 3

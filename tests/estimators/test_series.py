@@ -445,3 +445,31 @@ def test_the_picture_is_drawn(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"before: received shape \(0, 5\)"):
         alignment_figure(np.zeros((0, 5)), np.zeros((0, 5)))
     assert len(alignment_figure([[1.0, 2.0]], [[1.0, 2.0]]).axes) == 2
+
+
+def test_an_object_array_of_series_is_a_list_of_them():
+    x = warped_bumps(12, 24).x.numpy()[:, 0]
+    ragged = np.empty(12, dtype=object)
+    ragged[:] = [row[: 20 + i % 4] for i, row in enumerate(x)]
+    y = np.arange(12) % 2
+    one, other = (
+        TimeWarpClassifier(unequal="pad", width=4, epochs=1, steps=2, device="cpu").fit(series, y)
+        for series in (ragged, list(ragged))
+    )
+    assert np.array_equal(one.predict_proba(ragged), other.predict_proba(list(ragged)))
+
+
+def test_an_aligner_stands_before_a_regressor():
+    x = warped_bumps(20, 24).x.numpy()
+    aligner = SeriesAligner(steps=2, width=4, device="cpu")
+    same = clone(aligner).fit(x).transform(x)
+    assert np.array_equal(aligner.fit(x, np.linspace(0, 1, 20)).transform(x), same)
+    assert aligner.classes_ is None
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        aligner.fit(x, np.linspace(0, 1, 19))
+
+
+@pytest.mark.parametrize("lr", [None, "x", -1])
+def test_a_rate_is_a_number(lr):
+    with pytest.raises(ValueError, match="lr: received"):
+        TimeWarpClassifier(lr=lr, steps=2, epochs=1).fit(warped_bumps(8, 24).x.numpy(), np.arange(8) % 2)

@@ -483,3 +483,29 @@ def test_prototypes_that_stay_empty_are_said_in_a_sentence(tmp_path, capsys, mon
     folder_of(tmp_path / "mine", n=2)
     assert cli.main(["symmetries", str(tmp_path / "mine"), "--output", str(tmp_path / "out")]) == 2
     assert capsys.readouterr().err == "erlangen: only 3% of the content is left. Try a blur.\n"
+
+
+def test_a_fitted_finder_does_not_depend_on_the_default_type():
+    torch.set_default_dtype(torch.float32)
+    x = torch.rand(6, 1, 10, 10)
+    finder = SymmetryFinder(("tx", "ty"), steps=(2, 2), batch_size=8, progress=False).fit(x)
+    before = finder.predict(x)
+    torch.set_default_dtype(torch.float64)
+    assert torch.equal(finder.predict(x).float(), before)
+
+
+def test_images_of_one_colour_are_refused():
+    x = torch.zeros(6, 3, 12, 12)
+    x[:, 0] = 0.5
+    with pytest.raises(ValueError, match=r"6 images in which every pixel is 0.5, 0; accepted are images"):
+        SymmetryFinder(("tx", "ty"), steps=(2, 2), progress=False).fit(x)
+
+
+def test_numbers_of_numpy_are_ranges_and_seeds():
+    x = torch.rand(6, 1, 10, 10)
+    own = {"steps": (1, 1), "batch_size": 4, "progress": False}
+    found = [
+        SymmetryFinder({"tx": range_}, seed=seed, **own).fit(x)
+        for range_, seed in ((np.float32(0.25), np.int64(3)), (0.25, 3))
+    ]
+    assert torch.equal(found[0].prototypes_, found[1].prototypes_)

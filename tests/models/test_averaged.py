@@ -241,3 +241,20 @@ def test_what_is_sampled_has_the_gradient_of_its_choice():
     # Each of four shares is off by less than one sample of 4000, whose score is less than 1.
     torch.testing.assert_close(found, expected, atol=4 / 4000, rtol=0)
     assert expected.abs().max() > 0.01
+
+
+def test_half_precision_is_widened_and_other_types_are_refused():
+    turn = Affine("angle")
+    encoder = nn.Sequential(nn.Flatten(), nn.Linear(64, 4))
+    net = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
+    averaged = Averaged(net, turn, Gaussian.over(turn, 4, encoder=encoder), samples=2)
+    x = torch.rand(2, 1, 8, 8)
+    assert averaged(x.half()).log_probs.dtype == torch.float64
+    with pytest.raises(ValueError, match=r"x: received a float32 tensor .*, but the model is torch.float64"):
+        averaged(x.float())
+    with pytest.raises(ValueError, match="model: received str; accepted is a classifier"):
+        Averaged("net", turn, Gaussian.over(turn, 4))
+    with pytest.raises(ValueError, match="frozen: received 'model'"):
+        Averaged(net, turn, Gaussian.over(turn, 4), frozen="model")
+    bare = Averaged(nn.Flatten(), turn, Gaussian.over(turn, 4, encoder=encoder), samples=2)
+    assert bare((255 * x).to(torch.uint8)).views.dtype == torch.float64

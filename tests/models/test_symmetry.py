@@ -199,3 +199,20 @@ def test_noise_is_for_training():
     assert torch.equal(one, two)
     with pytest.raises(ValueError, match="noise: received -1"):
         SymmetryModel.over(make(), shape, noise=-1, **SMALL)
+
+
+def test_signals_of_another_shape_with_as_many_values_are_refused():
+    model = SymmetryModel.over(Affine("tx", "ty"), (1, 9, 17), copies=None)
+    for work in (model.prototype, model.pose, model.density):
+        with pytest.raises(ValueError, match=r"of shape \(2, 1, 17, 9\) .* accepted are signals \('B', 1, 9, 17\)"):
+            work(torch.rand(2, 1, 17, 9))
+
+
+@pytest.mark.parametrize("copies", [None, 4])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_widened_and_other_types_are_refused(copies, dtype):
+    model = SymmetryModel.over(Affine("angle"), (1, 8, 8), copies=copies)
+    x = torch.rand(2, 1, 8, 8)
+    assert torch.equal(model.prototype(x.to(dtype)), model.prototype(x.to(dtype).to(torch.get_default_dtype())))
+    with pytest.raises(ValueError, match=r"x: received a float32 tensor .*, but the model is torch.float64"):
+        model.prototype(x.float())

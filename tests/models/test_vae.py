@@ -167,3 +167,15 @@ def test_hybrids_are_of_a_vae_and_a_model_of_symmetries(kind):
         kind(centred(), small())
     with pytest.raises(ValueError, match="symmetry: received VAE; accepted is a SymmetryModel"):
         kind(small(), small())
+
+
+def test_images_of_other_types_and_without_values_are_refused():
+    vae = VAE((1, 8, 8), latent=2, filters=(2, 2), hidden=4)
+    x = torch.rand(2, 1, 8, 8)
+    assert vae.elbo(x.half()).isfinite().all()
+    with pytest.raises(ValueError, match=r"x: received a float32 tensor .*, but the model is torch.float64"):
+        vae.elbo(x.float())
+    with pytest.raises(ValueError, match=r"x: received .* with NaN or infinite values"):
+        iwlb(vae.log_weights, x / 0)
+    with pytest.raises(ValueError, match=r"shape: received \(1, 10, 10\); accepted is .* H a multiple of 4"):
+        VAE((1, 10, 10))

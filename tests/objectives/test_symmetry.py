@@ -205,9 +205,9 @@ def test_what_is_wrong_is_refused():
     model = centred()
     with pytest.raises(ValueError, match="model: received"):
         PrototypeInference(torch.nn.Linear(2, 2))
-    with pytest.raises(ValueError, match="centred: received -1"):
+    with pytest.raises(ValueError, match="centred: received int -1"):
         PrototypeInference(centred(), centred=-1)
-    with pytest.raises(ValueError, match="invertibility: received -1"):
+    with pytest.raises(ValueError, match="invertibility: received int -1"):
         PrototypeInference(model, invertibility=-1)
     with pytest.raises(ValueError, match="ranges: received a range for"):
         PrototypeInference(model, ranges={"angle": 1.0})
@@ -223,3 +223,35 @@ def test_what_is_wrong_is_refused():
         Blur(-1.0)
     with pytest.raises(ValueError, match="another model"):
         TwoStages(PrototypeInference(model), TransformLikelihood(centred()), 2)
+
+
+def test_the_content_of_images_of_one_colour_each_is_their_colour():
+    group = HSV("hue")
+    objective = PrototypeInference(SymmetryModel.over(group, (3, 8, 8)), invertibility=0.0, samples=1)
+    x = torch.rand(16, 3, 1, 1).expand(-1, -1, 8, 8)
+    assert objective((x,))["content"] > 0.99  # a turn of the hue loses nothing
+    emptied = objective._lost(x, group.element(torch.zeros(16, 1)))[1]
+    assert emptied == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("group", "price"), [(HSV("hue"), 0.0), (Product(Affine("tx"), HSV("hue")), 0.0), (Affine("tx"), 1.0)]
+)
+def test_the_remedy_has_no_price_for_colours(group, price):
+    objective = PrototypeInference(SymmetryModel.over(group, (3, 8, 8)), invertibility=0.0)
+    objective.remedy(100)
+    assert objective.invertibility == price
+    assert objective.blur.active(0)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda m: PrototypeInference(m, invertibility="a"),
+        lambda m: TransformLikelihood(m, consistency="a"),
+        lambda m: Blur("a"),
+    ],
+)
+def test_weights_are_numbers(build):
+    with pytest.raises(ValueError, match="received str 'a'; accepted is a finite number >= 0"):
+        build(centred())

@@ -4,8 +4,11 @@ import math
 import pytest
 import torch
 
-from erlangen.objectives import Objective
+from erlangen.distributions import StudentT
+from erlangen.models import Averaged
+from erlangen.objectives import PSTN, Objective
 from erlangen.train import Alarm, Config, Cosine, Diverged, Optimiser, StepDecay, TensorLoader, fit
+from erlangen.transforms import Affine
 from erlangen.utils.io import read_jsonl
 
 from .tiny import data, tiny
@@ -261,3 +264,19 @@ class Pictures(Objective):
 
     def forward(self, batch):
         return {"loss": self.net(batch[0]).square().mean()}
+
+
+def test_what_is_no_longer_finite_inside_of_a_model_is_a_run_that_diverged(tmp_path):
+    turn = Affine("angle")
+    x, y = torch.rand(8, 1, 8, 8), torch.arange(8) % 3
+
+    def objective():
+        torch.manual_seed(0)
+        encoder, net = (torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, n)) for n in (4, 3))
+        return PSTN(Averaged(net, turn, StudentT.over(turn, 4, encoder=encoder), samples=1), 1.0)
+
+    with pytest.raises(Diverged, match="smaller learning rate"):
+        fit(objective(), TensorLoader(x, y, batch_size=4), config(steps=50, optimiser=Optimiser("sgd", 1e200)))
+    x[5] = math.nan
+    with pytest.raises(ValueError, match=r"x: received .* with NaN or infinite values"):
+        fit(objective(), TensorLoader(x, y, batch_size=4, shuffle=False), config(steps=50))

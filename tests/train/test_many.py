@@ -417,3 +417,15 @@ def test_graphs_of_all_are_steps_of_all():
         close(one, other, 1e-6)
     for one, other in zip(expected, found, strict=True):
         assert other.column("loss") == pytest.approx(one.column("loss"), rel=1e-6)
+
+
+def test_what_is_trained_in_two_objectives_is_refused():
+    one = transformer(0)
+    two = PSTN(one.averaged, 10.0).to(DOUBLE)
+    with pytest.raises(ValueError, match=r"objectives\[1\]: received averaged.* also trained in objectives\[0\]"):
+        fit_many([one, two], [pictures(0), pictures(1)], config())
+    for objective in (one, other := transformer(1)):
+        objective.averaged.model.requires_grad_(False)
+        objective.burn_in = 0
+    other.averaged.model = one.averaged.model  # which stays as it is
+    fit_many([one, other], [pictures(0), pictures(1)], config(steps=1))

@@ -22,6 +22,7 @@ from erlangen.train import (
     set_aside,
 )
 from erlangen.train.alarm import Watch
+from erlangen.train.symmetry import _staged
 from erlangen.transforms import Affine
 
 from ..models.poses import blobs, centred
@@ -198,3 +199,32 @@ def test_too_few_to_judge_by_are_learned_from(held):
     rest, aside = set_aside(x, held)
     assert aside is None
     assert rest is x
+
+
+@pytest.mark.parametrize("moved", [(), ("log.jsonl",), ("log.jsonl", "checkpoint")])
+def test_a_run_that_was_killed_while_it_was_put_aside_goes_on(tmp_path, moved):
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    history = fit_symmetry(far(), data(), replace(HASTY, folder=whole), restarts=2)
+    first = replace(HASTY, folder=killed, alarm=Alarm(rows=2, stop=True), checkpoint_every=5)
+    with pytest.raises(Collapsed):
+        fit(far(), data(), _staged(first, 40, 60, 0))
+    half = killed / ".collapsed-1"
+    half.mkdir()
+    for name in moved:
+        (killed / name).rename(half / name)
+    again = fit_symmetry(far(), data(), replace(HASTY, folder=killed, resume=True), restarts=2)
+    assert again.column("loss") == history.column("loss")
+    assert sorted(path.name for path in killed.iterdir()) == sorted(path.name for path in whole.iterdir())
+
+
+@pytest.mark.parametrize("restarts", [-1, 1.5, "2"])
+def test_restarts_are_counted(restarts):
+    with pytest.raises(ValueError, match=r"restarts: received .*; accepted is an integer >= 0"):
+        fit_symmetry(stages(), data(), Config(steps=8, **QUIET), restarts=restarts)
+
+
+def test_a_frozen_model_is_not_trained():
+    objective = stages()
+    objective.model.averaged(torch.nn.Flatten())
+    with pytest.raises(ValueError, match=r"whose inference is frozen; accepted is .*requires_grad_"):
+        fit_symmetry(objective, data(), Config(steps=8, **QUIET))

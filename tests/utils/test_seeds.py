@@ -87,3 +87,13 @@ def test_a_generator_is_seeded_and_leaves_the_global_one_alone():
 
 def test_a_generator_lives_on_its_device():
     assert generator(0, "cpu").device == torch.device("cpu")
+
+
+def test_integers_of_numpy_are_seeds():
+    drawn = torch.rand(3, generator=generator(np.int64(3)))
+    assert torch.equal(drawn, torch.rand(3, generator=generator(3)))
+    with seeded(np.uint32(3)):
+        one = torch.rand(2), random.random()
+    with seeded(3):
+        assert torch.equal(one[0], torch.rand(2))
+        assert one[1] == random.random()

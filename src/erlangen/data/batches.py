@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from numbers import Integral
 
 import numpy as np
 import torch
@@ -22,9 +23,9 @@ def order(n: int, *, seed: int, epoch: int) -> Tensor:
         result: `(n,)`, int64, on the CPU.
     """
     for name, value in (("seed", seed), ("epoch", epoch)):
-        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        if not isinstance(value, Integral) or isinstance(value, bool) or value < 0:
             raise ValueError(f"{name}: received {describe(value)}; accepted is an integer >= 0")
-    state = np.random.SeedSequence((seed, epoch)).generate_state(1, np.uint64)[0]
+    state = np.random.SeedSequence((int(seed), int(epoch))).generate_state(1, np.uint64)[0]
     return torch.randperm(n, generator=generator(int(state >> np.uint64(1))))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import NamedTuple
 
 import torch
@@ -46,7 +47,7 @@ def folds(data: DataSet, size: int, *, count: int = 5, seed: int = 0, validation
     classes = len(data.classes)
     if check_count("size", size) < classes:
         raise ValueError(f"size: received {size}; accepted is at least {classes}, one signal of each class")
-    if not isinstance(validation, int) or isinstance(validation, bool) or validation < 0:
+    if not isinstance(validation, Integral) or isinstance(validation, bool) or validation < 0:
         raise ValueError(f"validation: received {validation!r}; accepted is a number of signals >= 0")
     wanted = [size] * count + [validation] * count
     _check_enough(data, wanted)

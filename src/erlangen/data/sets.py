@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Self
 
 import torch
@@ -103,7 +104,7 @@ class DataSet:
         Returns:
             What is left, and what was set aside.
         """
-        if not isinstance(fraction, int | float) or not 0 < fraction < 1:
+        if not isinstance(fraction, Real) or not 0 < fraction < 1:
             raise ValueError(f"fraction: received {fraction!r}; accepted is a number between 0 and 1, both excluded")
         counts = self.counts()
         if few := [self.classes[c] for c, n in enumerate(counts) if n == 1]:

@@ -103,7 +103,7 @@ class RunConfig:
             raise ValueError(f"alpha: received {self.alpha!r}; accepted is a finite weight >= 0")
         if self.entropy is not None and not math.isfinite(self.entropy):
             raise ValueError(f"entropy: received {self.entropy!r}; accepted is a finite entropy in nats")
-        check_seed(self.seed)
+        object.__setattr__(self, "seed", check_seed(self.seed))
         if not 0 <= self.validation < 1:
             raise ValueError(f"validation: received {self.validation!r}; accepted is a share, 0 <= validation < 1")
 

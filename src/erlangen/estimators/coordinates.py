@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from numbers import Real
 from typing import TypeAlias
 
 from ..transforms import CPAB, HSV, Affine, Crop, Product, Transform
@@ -147,7 +148,7 @@ def _smallest(ranges: Mapping[str, float | tuple[float, float] | None]) -> float
 
 def _check_range(name: str, value: float | tuple[float, ...]) -> None:
     ends = value if isinstance(value, tuple) else (value, value)
-    if len(ends) != 2 or not all(isinstance(end, int | float) and math.isfinite(end) for end in ends):
+    if len(ends) != 2 or not all(isinstance(end, Real) and math.isfinite(end) for end in ends):
         raise ValueError(f"transform: received {name} with {value!r}; accepted is a number > 0, or low and high")
     low, high = ends if isinstance(value, tuple) else (-ends[0], ends[0])
     degrees = f" ({math.degrees(low):.4g}° to {math.degrees(high):.4g}°)" if name == "angle" else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from ..models import Averaged
 from ..objectives import METHODS
 from ..utils.io import read_json, write_bytes, write_json
 from ..utils.seeds import seeded
-from ..utils.shapes import check_tensor
+from ..utils.shapes import check_count, check_tensor
 from .config import RunConfig
 from .setting import build_model
 
@@ -72,7 +73,7 @@ class Run:
         return self.log_probs(x).argmax(-1)
 
     def log_probs(self, x: Tensor, *, averaged: bool | None = None, batch_size: int = 32) -> Tensor:
-        """The log-probability of each class, the same at every call.
+        """The log-probability of each class: the same at every call, and whatever else is asked about with it.
 
         Args:
             x: images, `(B, C, H, W)`, uint8 or in [0, 1].
@@ -87,12 +88,17 @@ class Run:
         what = "images" if len(shape) == 3 else "series"
         check_tensor("x", x, f"{what} {('B', *shape)}, as the run was trained on", ok)
         like = self.model.transform.bounds
-        with torch.no_grad(), seeded(self.config.seed):
-            parts = [self._some(as_floats(part, like), averaged) for part in x.split(batch_size)]
-        return torch.cat(parts)
+        parts = x.split(check_count("batch_size", batch_size))
+        return torch.cat([self._some(as_floats(part, like), averaged) for part in parts])
 
+    @torch.no_grad()
     def _some(self, x: Tensor, averaged: bool) -> Tensor:
-        return self.model(x).log_probs if averaged else self.model.classify(x).log_softmax(-1)
+        if not averaged:
+            return self.model.classify(x).log_softmax(-1)
+        model = copy(self.model)
+        model.points = "common"
+        with seeded(self.config.seed):
+            return model(x).log_probs
 
 
 def as_floats(x: Tensor, like: Tensor) -> Tensor:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+import numpy as np
 import torch
+from sklearn.utils.validation import check_consistent_length
 
 from ..distributions import Dirac
 from ..nets import SeriesLocaliser
@@ -95,6 +97,7 @@ class SeriesAligner(SeriesEstimator):
         Args:
             X: series `(n, channels, time)`, or `(n, time)` with one channel, or a list of `(channels, time)`.
             y: the class of each, where series of different classes are not to be made alike; they may be of any kind.
+                Continuous numbers are no classes, and are ignored, so that a regressor may follow in a pipeline.
         """
         counted(self, ("width", "steps", "batch_size"))
         check_device(self.device)
@@ -102,6 +105,9 @@ class SeriesAligner(SeriesEstimator):
             raise ValueError(f"normalise: received {self.normalise!r}; accepted are 'all' and 'each'")
         x = self._read(X, reset=True)
         self.classes_ = None
+        if y is not None and _continuous(y):
+            check_consistent_length(X, y)
+            y = None
         labels = torch.zeros(len(x), dtype=torch.long) if y is None else self._labels(x, y)
         self._standardise(x)
         seed = self._seed()
@@ -134,3 +140,9 @@ class SeriesAligner(SeriesEstimator):
             return super()._normalised(x)
         offset, scale = moments(x, (2,))
         return (x - offset) / scale
+
+
+def _continuous(y: Any) -> bool:
+    """Whether these are numbers that are no classes."""
+    y = np.asarray(y)
+    return y.dtype.kind == "f" and bool(np.isfinite(y).all()) and bool((y != np.round(y)).any())

@@ -88,7 +88,8 @@ class SeriesEstimator(TransformerMixin, BaseEstimator):
         if theta is None:
             self._check_aligned(x)
         theta = np.asarray(self.theta_ if theta is None else theta)
-        if theta.shape != (len(x), self.transform_.features) or not np.isfinite(theta).all():
+        numbers = theta.dtype.kind in "biuf"
+        if not numbers or theta.shape != (len(x), self.transform_.features) or not np.isfinite(theta).all():
             wanted = (len(x), self.transform_.features)
             raise ValueError(f"theta: received {theta.dtype} of shape {theta.shape}; accepted are finite {wanted}")
         return self._like(self._warp(x, -torch.as_tensor(theta, dtype=torch.float64)), X)
@@ -100,6 +101,8 @@ class SeriesEstimator(TransformerMixin, BaseEstimator):
                 vars(self).pop(name, None)
         if self.missing not in ("raise", "interpolate"):
             raise ValueError(f"missing: received {self.missing!r}; accepted are 'raise' and 'interpolate'")
+        if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1:  # as unequal lengths are often kept
+            X = list(X)
         if not (isinstance(X, list | tuple) and len({np.shape(one) for one in X}) > 1):
             X = self._array(unmasked(X) if isinstance(X, np.ma.MaskedArray) else X, reset)
         how: Any = {"missing": self.missing, "unequal": self.unequal, "length": None if reset else self.length_in_}

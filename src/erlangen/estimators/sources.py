@@ -217,6 +217,9 @@ def check_parts(data: DataSet, test: DataSet | None) -> None:
     shape = tuple(data.x.shape[1:])
     what = "images" if len(shape) == 3 else "series"
     check_sides("data", shape[1:])
+    for name, part in {"data": data, "test": test}.items():
+        if part is not None and part.x.is_floating_point() and not bool(part.x.isfinite().all()):
+            raise ValueError(f"{name}: received NaN or infinite values; accepted are finite ones")
     if sum(n > 0 for n in data.counts()) < 2:
         raise ValueError(f"data: received {what} of {data.classes} alone; accepted are at least two classes")
     if test is None:

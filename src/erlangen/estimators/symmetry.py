@@ -294,8 +294,9 @@ class SymmetryFinder(BaseEstimator):
     @torch.no_grad()
     def _each(self, X: Any, work: Callable[[Tensor], Tensor], dim: int = 0, image: bool = False) -> Tensor:
         """What work makes of images that stand on black; if these are images again, on their own ground."""
-        home = self._model().group.bounds
-        parts = [work(self._on_black(part.to(home.device), home)).cpu() for part in self._seen(X).split(BATCH)]
+        home, x = self._model().group.bounds, self._seen(X)
+        x = x.to(home.dtype) if x.is_floating_point() else x
+        parts = [work(self._on_black(part.to(home.device), home)).cpu() for part in x.split(BATCH)]
         found = torch.cat(parts, dim)
         return found + self._ground_for(found) if image and any(self.ground_) else found
 

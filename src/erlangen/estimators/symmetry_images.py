@@ -22,8 +22,10 @@ def learnable(X: DataSet | Tensor | np.ndarray) -> Tensor:
     """Images from which something can be learned."""
     x = levels(X)
     check_sides("X", x.shape[2:])
-    if x.min() == x.max():
-        got = f"{len(x)} images in which every pixel is {x.min().item():.4g}"
+    low, high = x.amin((0, 2, 3)), x.amax((0, 2, 3))
+    if torch.equal(low, high):
+        level = ", ".join(dict.fromkeys(f"{one:.4g}" for one in low.tolist()))
+        got = f"{len(x)} images in which every pixel is {level}"
         raise ValueError(f"X: received {got}; accepted are images that show something")
     return x
 

@@ -112,7 +112,8 @@ class TimeWarpClassifier(ClassifierMixin, SeriesEstimator):
             y: the class of each, of any kind.
         """
         counted(self, ("width", "epochs", "steps", "batch_size", "samples", "eval_samples"))
-        check_positive("spread", self.spread)
+        for name in ("spread", "lr"):
+            check_positive(name, getattr(self, name))
         check_device(self.device)
         x = self._read(X, reset=True)
         if y is None:

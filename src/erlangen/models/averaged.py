@@ -12,7 +12,7 @@ from torch.distributions import Distribution
 
 from ..distributions import Conditional, Points, check_over, quadrature
 from ..transforms import Transform
-from ..transforms.warp import as_signal
+from ..transforms.warp import as_signal, signal_like
 from ..utils.shapes import check_count, check_positive, check_tensor, describe
 from .localisation import Localisation, localisation
 
@@ -125,6 +125,8 @@ class Averaged(nn.Module):
         super().__init__()
         if space not in get_args(Space):
             raise ValueError(f"space: received {space!r}; accepted is one of {', '.join(get_args(Space))}")
+        if not callable(model):
+            raise ValueError(f"model: received {type(model).__name__}; accepted is a classifier, such as an nn.Module")
         for name, part, kind in (("transform", transform, Transform), ("conditional", conditional, Conditional)):
             if not isinstance(part, kind):
                 natural = f"; over natural variations of {type(part).__name__} averages its method averaged"
@@ -133,8 +135,8 @@ class Averaged(nn.Module):
         check_over(conditional, transform)
         if identity not in (False, True, "eval"):
             raise ValueError(f"identity: received {identity!r}; accepted is False, True or 'eval'")
-        if unknown := set(frozen) - {"model", "conditional"}:
-            raise ValueError(f"frozen: received {sorted(unknown)}; accepted are 'model' and 'conditional'")
+        if isinstance(frozen, str) or (set(frozen) - {"model", "conditional"}):
+            raise ValueError(f"frozen: received {frozen!r}; accepted are some of ['model', 'conditional']")
         self.model, self.transform, self.conditional = model, transform, conditional
         self.samples = check_count("samples", samples)
         self.eval_samples = samples if eval_samples is None else check_count("eval_samples", eval_samples)
@@ -157,7 +159,7 @@ class Averaged(nn.Module):
 
     def forward(self, x: Tensor) -> Prediction:
         """The averaged prediction and what it is made of."""
-        x = as_signal(x, "bilinear", self.transform.bounds)
+        x = self.signal(x)
         q = self.conditional(x)
         near = None if self.training else self.rejection
         points = self._points(q, self._count) if near is None else self._near(q, near)
@@ -169,6 +171,12 @@ class Averaged(nn.Module):
             log_weights = torch.cat((log_weights + math.log(s / (s + 1)), alone))
         log_probs = average(views, log_weights, self.space)
         return Prediction(log_probs, views, points.v, points.log_q, points.log_weights, q)
+
+    def signal(self, x: Tensor) -> Tensor:
+        """Inputs in the type of the classifier, see `signal_like`."""
+        own = (p for p in getattr(self.model, "parameters", tuple)() if p.is_floating_point())
+        like = next(own, None)
+        return as_signal(x, "bilinear", self.transform.bounds) if like is None else signal_like(x, like)
 
     def classify(self, x: Tensor) -> Tensor:
         """The logits of inputs as they are, `(B, K)`."""

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from ..distributions import Conditional, Density, Gaussian, SplineFlow
 from ..nets import MLP
 from ..transforms import Group
-from ..transforms.warp import as_signal
-from ..utils.shapes import check_count, check_same, describe
+from ..transforms.warp import signal_like
+from ..utils.shapes import check_count, describe
 from .anchored import ANCHORED, Anchored, anchorable
 from .averaged import Averaged
 from .voted import Voted, check_copies, check_unbounded
@@ -83,6 +83,7 @@ class SymmetryModel(nn.Module):
                 accepted = f"a Conditional over {', '.join(group.names)}, periodic where they are"
                 raise ValueError(f"{name}: received {type(part).__name__}; accepted is {accepted}")
         self.group, self.inference, self.conditional = group, inference, conditional
+        self.shape: torch.Size | None = None  # of signals, where both see all of their values at once
 
     @classmethod
     def over(
@@ -140,12 +141,16 @@ class SymmetryModel(nn.Module):
         settings: Any = {"spread": 0.3, "hidden": (128, 128), **bounds, **flow}
         means = nn.AdaptiveAvgPool2d((pooled[0], pooled[1])) if len(pooled) == 2 else nn.AdaptiveAvgPool1d(pooled[0])
         encoder = nn.Sequential(means if pool > 1 else nn.Identity(), Noisy(noise), read)
-        return cls(group, pose, SplineFlow.over(group, read.features, encoder=encoder, **settings))
+        made = cls(group, pose, SplineFlow.over(group, read.features, encoder=encoder, **settings))
+        made.shape = torch.Size(shape)
+        return made
 
     def signal(self, x: Tensor) -> Tensor:
         """Inputs in floating point; uint8 images become [0, 1]."""
-        x = as_signal(x, "bilinear", self.group.bounds)
-        check_same("x", x, "the model", self.group.bounds)
+        x = signal_like(x, self.group.bounds)
+        if self.shape is not None and x.shape[1:] != self.shape:
+            accepted = f"signals {('B', *self.shape)}, for which the model was made"
+            raise ValueError(f"x: received {describe(x)}; accepted are {accepted}")
         return x
 
     def pose(self, x: Tensor) -> Density:

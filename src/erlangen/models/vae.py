@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.distributions import Independent, Normal
 
 from ..nets import PixelDecoder, PixelEncoder
-from ..transforms.warp import as_signal
-from ..utils.shapes import check_count
+from ..transforms.warp import signal_like
+from ..utils.shapes import check_count, check_finite
 from .symmetry import SymmetryModel
 
 __all__ = ["VAE", "AugVAE", "InvVAE"]
@@ -44,8 +44,9 @@ class VAE(nn.Module):
         self, shape: Sequence[int], *, latent: int = 20, filters: Sequence[int] = (64, 128), hidden: int = 256
     ) -> None:
         super().__init__()
-        if len(shape) != 3 or shape[1] != shape[2]:
-            raise ValueError(f"shape: received {tuple(shape)}; accepted is that of square images, (C, H, H)")
+        if len(shape) != 3 or shape[1] != shape[2] or shape[1] % 4:
+            accepted = "that of square images, (C, H, H) with H a multiple of 4"
+            raise ValueError(f"shape: received {tuple(shape)}; accepted is {accepted}")
         channels, size = shape[0], shape[1]
         one = torch.ones(()).expm1().log()  # softplus of it is 1
         self.latent = check_count("latent", latent)
@@ -60,7 +61,9 @@ class VAE(nn.Module):
 
     def signal(self, x: Tensor) -> Tensor:
         """Images in floating point; uint8 becomes [0, 1]."""
-        return as_signal(x, "bilinear", self.prior_mean)
+        x = signal_like(x, self.prior_mean)
+        check_finite("x", x)
+        return x
 
     @property
     def prior(self) -> Independent:

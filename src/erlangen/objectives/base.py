@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from numbers import Integral
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..models import Averaged, Prediction
-from ..transforms.warp import as_signal
 from ..utils.compiling import uncompiled
-from ..utils.shapes import check_tensor, check_true, describe, eager_on_cpu
+from ..utils.shapes import check_tensor, check_true, check_weight, describe, eager_on_cpu
 from .equivariance import Equivariance
 
 __all__ = ["AveragedObjective", "Counted", "Objective", "accuracy", "groups_of", "labelled", "over_processes"]
@@ -99,12 +99,12 @@ class AveragedObjective(Counted):
         equivariance: Equivariance | None = None,
     ) -> None:
         super().__init__()
-        if not isinstance(burn_in, int) or burn_in < 0:
+        if not isinstance(burn_in, Integral) or burn_in < 0:
             raise ValueError(f"burn_in: received {burn_in!r}; accepted is a number of steps >= 0")
-        if not original >= 0:
-            raise ValueError(f"original: received {original!r}; accepted is a weight >= 0")
-        self.averaged = averaged
-        self.burn_in, self.original, self.together = burn_in, original, together
+        if not isinstance(averaged, Averaged):
+            raise ValueError(f"averaged: received {describe(averaged)}; accepted is an Averaged")
+        self.averaged, self.together = averaged, together
+        self.burn_in, self.original = int(burn_in), check_weight("original", original)
         self.equivariance = equivariance
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
@@ -154,7 +154,7 @@ class AveragedObjective(Counted):
 
     def plain(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
         """The cross-entropy of inputs as they are."""
-        logits = self.averaged.classify(as_signal(x, "bilinear", self.averaged.transform.bounds))
+        logits = self.averaged.classify(self.averaged.signal(x))
         check_within(y, logits)
         return {"loss": F.cross_entropy(logits, y), "accuracy": accuracy(logits, y)}
 

@@ -5,7 +5,6 @@ Appendix A of the paper relates both to a lower bound of $\log p(x)$; see `docs/
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Sequence
 
 import torch
@@ -13,10 +12,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..models import SymmetryModel
-from ..transforms import Group
+from ..transforms import HSV, Group
 from ..transforms.base import Bounds, resolve_bounds
 from ..utils.compiling import uncompiled
-from ..utils.shapes import check_count, describe
+from ..utils.shapes import check_count, check_weight, describe
 from .base import Counted, Objective
 
 __all__ = ["Blur", "PrototypeInference", "TransformLikelihood", "TwoStages"]
@@ -37,9 +36,7 @@ class Blur(nn.Module):
 
     def __init__(self, sigma: float = 3.0, steps: int = 100) -> None:
         super().__init__()
-        if not 0 <= sigma < math.inf:
-            raise ValueError(f"sigma: received {sigma!r}; accepted is a finite number >= 0")
-        self.sigma, self.steps = float(sigma), check_count("steps", steps)
+        self.sigma, self.steps = check_weight("sigma", sigma), check_count("steps", steps)
 
     def active(self, step: int) -> bool:
         """Whether it blurs in a step, which counts from 0."""
@@ -76,7 +73,9 @@ class PrototypeInference(Counted):
     what a prototype loses (equation 7), and the share that is left, at 8 × 8 means, is logged as `content`:
 
     $$ \mathrm{mse}\bigl(x, \mathcal{T}_{f(x)}(\mathcal{T}_{f(x)}^{-1}(x))\bigr), \qquad
-       \mathrm{content} = 1 - \frac{\|x - \mathcal{T}_{f(x)}(\mathcal{T}_{f(x)}^{-1}(x))\|^2}{\|x - \bar x\|^2}. $$
+       \mathrm{content} = 1 - \frac{\|x - \mathcal{T}_{f(x)}(\mathcal{T}_{f(x)}^{-1}(x))\|^2}{\|x - \bar x\|^2}, $$
+
+    with $\bar x$ the mean of each channel over the batch, in which images of one colour each differ too.
 
     Differs from the paper: equation 7 has the transformation before its inverse; here the prototype comes first, since
     that is what must not be empty.
@@ -110,19 +109,18 @@ class PrototypeInference(Counted):
     ) -> None:
         super().__init__()
         _check_model(model)
-        for name, weight in {"invertibility": invertibility, "centred": centred}.items():
-            if not 0 <= weight < math.inf:
-                raise ValueError(f"{name}: received {weight!r}; accepted is a finite weight >= 0")
+        self.invertibility = check_weight("invertibility", invertibility)
+        self.centred = check_weight("centred", centred)
         if blur is not None and not isinstance(blur, Blur):
             raise ValueError(f"blur: received {describe(blur)}; accepted is a Blur, or None")
-        self.model, self.symmetric, self.invertibility, self.centred = model, symmetric, invertibility, centred
+        self.model, self.symmetric = model, symmetric
         self.samples, self.blur = check_count("samples", samples), blur
         self.chance = Chance(model.group, ranges)
         self.register_buffer("linear", torch.tensor([not p for p in model.group.periodic]), persistent=False)
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
         """The inference network's parameters."""
-        return {"inference": list(self.model.inference.parameters())}
+        return {"inference": _trained("inference", self.model.inference)}
 
     def forward(self, batch: Sequence[Tensor]) -> dict[str, Tensor]:
         """The loss and its parts; labels are not looked at."""
@@ -149,11 +147,15 @@ class PrototypeInference(Counted):
     def remedy(self, steps: int) -> None:
         """What helps against prototypes that lose their images: blur in the first steps, and a price on what is lost.
 
+        Of colours there is no price: behind their clips its gradient has the wrong sign.
+
         Args:
             steps: of the training, of which a twentieth is blurred.
         """
         sigma = 3.0 if self.blur is None else max(3.0, 2 * self.blur.sigma)
-        self.blur, self.invertibility = Blur(sigma, max(1, steps // 20)), max(1.0, 10 * self.invertibility)
+        self.blur = Blur(sigma, max(1, steps // 20))
+        if not _colours(self.model.group):
+            self.invertibility = max(1.0, 10 * self.invertibility)
 
     def branch(self) -> bool:
         """Whether the next step is blurred."""
@@ -182,7 +184,7 @@ class PrototypeInference(Counted):
         back = group.act(pose, group.act(group.inverse(pose), x))
         lost = (back - x).square().mean()
         with torch.no_grad():
-            away = x - x.flatten(2).mean(-1).view(*x.shape[:2], *[1] * (x.ndim - 2))
+            away = x - x.mean((0, *range(2, x.ndim)), keepdim=True)
             share = _coarse(back - x).square().mean() / _coarse(away).square().mean().clamp_min(1e-12)
         return lost, 1 - share.clamp(0, 1)
 
@@ -221,14 +223,12 @@ class TransformLikelihood(Objective):
     ) -> None:
         super().__init__()
         _check_model(model)
-        if not 0 <= consistency < math.inf:
-            raise ValueError(f"consistency: received {consistency!r}; accepted is a finite weight >= 0")
-        self.model, self.own, self.consistency = model, own, consistency
+        self.model, self.own, self.consistency = model, own, check_weight("consistency", consistency)
         self.samples, self.chance = check_count("samples", samples), Chance(model.group, ranges)
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
         """The density's parameters."""
-        return {"density": list(self.model.conditional.parameters())}
+        return {"density": _trained("conditional", self.model.conditional)}
 
     def forward(self, batch: Sequence[Tensor]) -> dict[str, Tensor]:
         """The loss and its parts; labels are not looked at."""
@@ -337,6 +337,20 @@ class Chance(nn.Module):
 def _coarse(x: Tensor) -> Tensor:
     """Means over an eighth of each side: what two interpolations do to a fine texture is gone, what is empty stays."""
     return F.adaptive_avg_pool2d(x, CELLS) if x.ndim == 4 else F.adaptive_avg_pool1d(x, CELLS)
+
+
+def _colours(group: Group) -> bool:
+    """Whether it changes colours, which are clipped."""
+    return any(isinstance(part, HSV) for part in getattr(group, "factors", (group,)))
+
+
+def _trained(name: str, part: nn.Module) -> list[nn.Parameter]:
+    """The parameters of a part; a `ValueError` if it is frozen, as a model is that classifiers are averaged over."""
+    parameters = list(part.parameters())
+    if not any(p.requires_grad for p in parameters):
+        accepted = "one that can be trained: model.requires_grad_()"
+        raise ValueError(f"model: received one whose {name} is frozen; accepted is {accepted}")
+    return parameters
 
 
 def _check_model(model: object) -> None:

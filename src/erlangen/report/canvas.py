@@ -30,9 +30,11 @@ def pixels(image: Tensor, alpha: Tensor | None = None, paper: str | None = PAPER
     Outside the frame warps give zero, so colours come multiplied by their share of the frame, which is `alpha`.
 
     Shape:
-        image: `(3, H, W)`, or `(1, H, W)` for grey; alpha: `(1, H, W)`; result: `(H, W, 3)` or `(H, W, 4)`.
+        image: `(3, H, W)`, or of other channels, whose mean is shown in grey; alpha: `(1, H, W)`; result: `(H, W, 3)`
+            or `(H, W, 4)`.
     """
-    colour = image.detach().cpu().double().clamp(0, 1).expand(3, -1, -1)
+    colour = image.detach().cpu().double().clamp(0, 1)
+    colour = colour if len(colour) == 3 else colour.mean(0, keepdim=True).expand(3, -1, -1)
     share = colour.new_ones(1, *colour.shape[1:]) if alpha is None else alpha.detach().cpu().double().clamp(0, 1)
     if paper is None:
         colour = np.concatenate(((colour / share.clamp_min(1e-6)).clamp(0, 1).numpy(), share.numpy()))

@@ -146,7 +146,7 @@ class Config:
                 check_count(name, getattr(self, name))
         check_positive("checkpoint_seconds", self.checkpoint_seconds)
         _check_choice("precision", self.precision, get_args(Precision))
-        check_seed(self.seed)
+        object.__setattr__(self, "seed", check_seed(self.seed))  # of numpy, too: it is written to files
         for name, value in {"optimiser": self.optimiser, **self.groups}.items():
             if not isinstance(value, Optimiser):
                 raise ValueError(f"groups[{name!r}]: received {describe(value)}; accepted is an Optimiser")

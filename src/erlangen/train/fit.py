@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from ..objectives import Objective
 from ..utils.seeds import seeded
+from ..utils.shapes import NotFinite
 from .alarm import Collapsed
 from .config import Config
 from .engine import Engine, launch
@@ -43,7 +45,7 @@ def fit(
 
     With a folder in the config, `log.jsonl` has a row for every `log_every` steps, and `checkpoint/` what is needed to
     go on after a crash: on the CPU, a run that was killed and resumed ends with the same weights to the last bit. An
-    interrupt (Ctrl-C) waits for the end of the step and its checkpoint; a second one does not.
+    interrupt (Ctrl-C, or SIGTERM) waits for the end of the step and its checkpoint; a second one does not.
     Nothing in a step waits for the device; the loss is looked at when a row is logged or a checkpoint is due.
 
     Several processes take the steps of one: each has its rows of every batch, and of the noise (see `GlobalNoise`).
@@ -63,7 +65,7 @@ def fit(
 
     Raises:
         Collapsed: the alarm found prototypes empty, and was asked to stop.
-        Diverged: the loss or a weight is not finite. The last good checkpoint is kept.
+        Diverged: the loss, a weight, or what is made of inputs is not finite. The last good checkpoint is kept.
         FileExistsError: the folder holds a run already, and `resume` is False.
         KeyboardInterrupt: the run was interrupted.
         OSError: the last checkpoint could not be written; the objective has its weights.
@@ -122,7 +124,13 @@ def _step(run: Run, batch: Sequence[Tensor]) -> dict[str, Tensor]:
     factors = {
         name: settings.schedule(run.step, run.steps, run.per_epoch) for name, settings in run.engine.settings.items()
     }
-    losses = run.engine.step(batch, run.step, factors)
+    try:
+        losses = run.engine.step(batch, run.step, factors)
+    except NotFinite:
+        if run.step == 0 or not all(bool(part.isfinite().all()) for part in batch):
+            raise
+        run.check([math.nan] * len(run.members))  # inputs are fine, and at first so was what is made of them
+        raise
     run.meter.add(losses, run.engine.share(batch).weight)
     run.step, run.inputs = run.step + 1, run.inputs + run.engine.rows(batch)
     return losses

@@ -217,6 +217,7 @@ def _check(
         if (twin := next(k for k, other in enumerate(objectives) if other is objective)) != place:
             got = f"the same object as objectives[{twin}], which can only become one of the two"
             raise ValueError(f"objectives[{place}]: received {got}; accepted is one of its own")
+    _check_apart(objectives)
     for name, given in {"loaders": loaders, "config": configs, "validation": validation}.items():
         if given is not None and len(given) != len(objectives):
             raise ValueError(
@@ -237,6 +238,16 @@ def _check(
                 why = f"received {other}, the first has {one}; accepted are a seed and learning rates of one's own"
                 raise ValueError(f"config[{place}].{field.name}: {why}")
     return configs[0]
+
+
+def _check_apart(objectives: Sequence[Objective]) -> None:
+    """Refuses what is trained in two objectives, for it can only become one of the two."""
+    owner: dict[int, int] = {}
+    for place, objective in enumerate(objectives):
+        for name, p in objective.named_parameters():
+            if p.requires_grad and owner.setdefault(id(p), place) != place:
+                got = f"{name}, which is also trained in objectives[{owner[id(p)]}]"
+                raise ValueError(f"objectives[{place}]: received {got}; accepted is one of its own, such as a deepcopy")
 
 
 def _shared(value: Any, name: str) -> Any:

@@ -28,6 +28,7 @@ __all__ = ["fit_symmetry", "set_aside"]
 
 LOG = logging.getLogger("erlangen.train")
 JUDGES = (4, 500)  # inputs that are set aside, at least and at most
+HALF = ".collapsed-"  # the name of a folder that is being filled, before its number
 SLOWER = 0.3  # what the rate of the inference network is multiplied with when it starts anew
 
 
@@ -66,7 +67,11 @@ def fit_symmetry(
     if steps <= objective.burn_in:
         accepted = f"more than the {objective.burn_in} of the first stage"
         raise ValueError(f"steps: received {steps}; accepted are {accepted}")
+    if not isinstance(restarts, int) or restarts < 0:
+        raise ValueError(f"restarts: received {restarts!r}; accepted is an integer >= 0")
     start = copy.deepcopy(objective.state_dict())
+    if config.resume:
+        _finish(config.folder)
     tried = _collapsed(config.folder)
     if tried and not config.resume:
         why = "holds a run that started anew; give resume=True to go on with it, or another folder"
@@ -85,7 +90,8 @@ def fit_symmetry(
             _move(config.folder, k + 1)
             objective.load_state_dict(start)
             objective.prototypes.remedy(objective.burn_in)
-    raise ValueError(f"restarts: received {restarts} for a run that has started anew {len(tried)} times")
+    accepted = f"at least as many as the times that it has started anew, {len(tried)}"
+    raise ValueError(f"restarts: received {restarts} for the run in {config.folder}; accepted is {accepted}")
 
 
 def _staged(config: Config, first: int, steps: int, restart: int) -> Config:
@@ -106,14 +112,21 @@ def _collapsed(folder: Path | None) -> list[Path]:
 
 
 def _move(folder: Path | None, number: int) -> None:
-    """Puts what a collapsed run left aside."""
+    """Puts what a collapsed run left aside; the folder has its name when all is in it."""
     if folder is None or not folder.is_dir():
         return
-    aside = folder / f"collapsed-{number}"
-    aside.mkdir()
+    half = folder / f"{HALF}{number}"
+    half.mkdir(exist_ok=True)
     for name in ("log.jsonl", "checkpoint"):
         if (folder / name).exists():
-            (folder / name).rename(aside / name)
+            (folder / name).rename(half / name)
+    half.rename(folder / f"collapsed-{number}")
+
+
+def _finish(folder: Path | None) -> None:
+    """Puts aside what was being put aside when the run was killed."""
+    for half in [] if folder is None else list(folder.glob(f"{HALF}*")):
+        _move(folder, int(half.name.removeprefix(HALF)))
 
 
 def set_aside(x: Tensor, held: float, *, seed: int = 0, batch_size: int = 256) -> tuple[Tensor, TensorLoader | None]:

@@ -95,6 +95,14 @@ def as_signal(x: Tensor, interpolation: str, like: Tensor | None = None) -> Tens
     return x.to(compute_dtype(x if like is None else like)) / 255
 
 
+def signal_like(x: Tensor, like: Tensor) -> Tensor:
+    """A signal in the type of a model: uint8 becomes [0, 1], half precision is widened; other types are refused."""
+    x = as_signal(x, "bilinear", like)
+    x = x.to(like.dtype) if x.dtype in (torch.float16, torch.bfloat16) else x
+    check_same("x", x, "the model", like)
+    return x.to(like.dtype)
+
+
 def warp(
     x: Tensor,
     grid: Tensor,

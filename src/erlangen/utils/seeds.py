@@ -10,10 +10,11 @@ import torch
 __all__ = ["check_seed", "generator", "seeded"]
 
 
-def check_seed(seed: object) -> None:
-    """Raises a `ValueError` unless `seed` is an integer from 0 to 2**32 - 1, the range that numpy accepts."""
-    if not isinstance(seed, int) or not 0 <= seed < 2**32:
+def check_seed(seed: object) -> int:
+    """Returns `seed` when it is an integer from 0 to 2**32 - 1, the range that numpy accepts; else a `ValueError`."""
+    if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**32:
         raise ValueError(f"seed: received {seed!r}; accepted is an integer from 0 to 2**32 - 1")
+    return int(seed)
 
 
 @contextmanager
@@ -36,7 +37,7 @@ def seeded(seed: int) -> Iterator[None]:
         >>> torch.equal(a, b)
         True
     """
-    check_seed(int(seed) if isinstance(seed, np.integer) else seed)
+    seed = check_seed(seed)
     python, legacy, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
     try:
@@ -72,4 +73,4 @@ def generator(seed: int, device: torch.device | str = "cpu") -> torch.Generator:
     """
     if not isinstance(seed, int | np.integer):
         raise ValueError(f"seed: received {seed!r}; accepted is an integer")
-    return torch.Generator(device).manual_seed(seed)
+    return torch.Generator(device).manual_seed(int(seed))

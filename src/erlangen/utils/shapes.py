@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 __all__ = [
+    "NotFinite",
     "check_count",
     "check_finite",
     "check_numbers",
@@ -107,10 +108,18 @@ def check_true(name: str, ok: Tensor, received: str, accepted: str) -> None:
         raise ValueError(f"{name}: received {received} ({bad} of {ok.numel()} entries); accepted is {accepted}")
 
 
+class NotFinite(ValueError):
+    """A tensor holds a NaN or an infinity."""
+
+
 def check_finite(name: str, x: Tensor) -> None:
-    """Raises a `ValueError` when `x` holds a NaN or an infinity, where that can be seen without a synchronisation."""
+    """Raises `NotFinite` when `x` holds a NaN or an infinity, where that can be seen without a synchronisation."""
     if x.is_floating_point() and eager_on_cpu(x):
-        check_true(name, torch.isfinite(x), f"{describe(x)} with NaN or infinite values", "a tensor of finite values")
+        try:
+            received = f"{describe(x)} with NaN or infinite values"
+            check_true(name, torch.isfinite(x), received, "a tensor of finite values")
+        except ValueError as error:
+            raise NotFinite(str(error)) from None
 
 
 def check_same(name: str, x: Tensor, other: str, y: Tensor) -> None:
