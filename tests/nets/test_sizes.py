@@ -186,9 +186,9 @@ def test_build_for_series():
     net = build("series-cnn", classes=7, channels=2, size=(30,), widths=(4, 4), kernels=(4, 3))
     assert net(torch.randn(3, 2, 30)).shape == (3, 7)
     assert build("mlp", classes=7, channels=2, size=(30,))(torch.randn(3, 2, 30)).shape == (3, 7)
-    with pytest.raises(ValueError, match=r"size: received \(30,\) for lenet; accepted is that of images"):
+    with pytest.raises(ValueError, match="net: received 'lenet' for series; accepted is one of mlp, series-cnn"):
         build("lenet", classes=7, size=(30,))
-    with pytest.raises(ValueError, match=r"size: received 28 for series-cnn; accepted is \(L,\) of series"):
+    with pytest.raises(ValueError, match="net: received 'series-cnn' for images; accepted is one of "):
         build("series-cnn", classes=7, size=28)
 
 

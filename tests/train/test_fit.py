@@ -213,11 +213,12 @@ def test_products_are_rounded_in_steps_alone():
     assert torch.get_float32_matmul_precision() == "highest"
 
 
-def test_it_trains_where_gradients_are_off():
-    plain, off = tiny(), tiny()
+@pytest.mark.parametrize("off", [torch.no_grad, torch.inference_mode])
+def test_it_trains_where_gradients_are_off(off):
+    (plain, other), batches = (tiny(), tiny()), data()
     expected = fit(plain, data(), config(steps=3))
-    with torch.no_grad():
-        assert fit(off, data(), config(steps=3)).column("loss") == expected.column("loss")
+    with off():
+        assert fit(other, batches, config(steps=3)).column("loss") == expected.column("loss")
         assert not torch.is_grad_enabled()
 
 

@@ -136,7 +136,7 @@ def load(source: str | os.PathLike[str], split: str = "train", **options: Any) -
 def _check_options(source: object, options: dict[str, Any], known: tuple[str, ...]) -> None:
     if unknown := [name for name in options if name not in known]:
         got = f"{', '.join(unknown)}: received for the file or set {str(source)!r}"
-        raise ValueError(f"{got}; accepted for folders only, and here {', '.join(known)}")
+        raise ValueError(f"{got}; accepted here are {', '.join(known)}")
 
 
 def _folder(path: Path, split: str, options: dict[str, Any]) -> DataSet:

@@ -55,8 +55,10 @@ def build(name: str, *, classes: int, channels: int = 3, size: int | tuple[int, 
     net, sides = NETS[name], size if isinstance(size, tuple) else (size, size)
     least = min(check_count("size", side) for side in sides)
     if not issubclass(net, MLP) and issubclass(net, SeriesCNN) != (len(sides) == 1):
-        what = "(L,) of series" if issubclass(net, SeriesCNN) else "that of images"
-        raise ValueError(f"size: received {size} for {name}; accepted is {what}")
+        series = len(sides) == 1
+        fit = [other for other, kind in NETS.items() if issubclass(kind, MLP) or issubclass(kind, SeriesCNN) == series]
+        got = f"{name!r} for {'series' if series else 'images'}"
+        raise ValueError(f"net: received {got}; accepted is one of {', '.join(fit)}")
     if issubclass(net, MLP):
         return net(channels * math.prod(sides), **{"hidden": HIDDEN, "outputs": classes, **changes})
     if issubclass(net, LeNet | SmallCNN):

@@ -96,7 +96,8 @@ def train(
     # Of several processes each would stop at a step of its own.
     whole = run.checkpoints is not None and run.engine.fabric.world_size == 1
     bar = tracked(run.step, run.steps, show)
-    with torch.enable_grad(), seeded(run.config.seed), held(whole) as interrupted, bar as tell:
+    learning = torch.inference_mode(False), torch.enable_grad()  # whatever is around
+    with learning[0], learning[1], seeded(run.config.seed), held(whole) as interrupted, bar as tell:
         for batch in _batches(run, loader):
             losses = _step(run, batch)
             on_step(run.step, losses)

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
@@ -90,17 +91,20 @@ def outline(axes: Axes, box: np.ndarray, **style: object) -> None:
 
 
 def show(rows: Rows) -> Figure:
-    """For each method a row of scenes: the windows in its colour, the true box dashed."""
-    shown = len(rows[0]["scenes"])
-    figure, axes = sheet(len(rows), shown, (1.5 * shown, 1.7 * len(rows)))
-    for line, row in enumerate(rows):
-        for k in range(shown):
-            panel = axes[line * shown + k]
-            picture(panel, row["scenes"][k] / 255, NAMES[row["method"]] if k == 0 else "")
+    """Scenes with the windows of each method in its colour, and the true box dashed."""
+    some = [row for row in rows if row["seed"] == rows[0]["seed"]]
+    shown = len(some[0]["scenes"])
+    figure, axes = sheet(1, shown, (1.5 * shown, 2.0))
+    for k, panel in enumerate(axes):
+        picture(panel, some[0]["scenes"][k] / 255)
+        for row in some:
             for window in row["windows"][:, k]:
                 outline(panel, window, edgecolor=TINTS[row["method"]], linewidth=1)
-            outline(panel, row["truth"][k], edgecolor=ACCENT, linewidth=1.2, linestyle="--")
-            panel.set(xlim=(-0.5, CANVAS - 0.5), ylim=(CANVAS - 0.5, -0.5))
+        outline(panel, some[0]["truth"][k], edgecolor=ACCENT, linewidth=1.2, linestyle="--")
+        panel.set(xlim=(-0.5, CANVAS - 0.5), ylim=(CANVAS - 0.5, -0.5))
+    lines = [Line2D([], [], color=TINTS[row["method"]], label=NAMES[row["method"]]) for row in some]
+    truth = Line2D([], [], color=ACCENT, linestyle="--", label="true box")
+    figure.legend(handles=[*lines, truth], loc="outside lower center", ncols=3, frameon=False, fontsize=8)
     return figure
 
 
