@@ -158,7 +158,7 @@ def test_a_mean_over_folds_has_their_deviation():
     row = {"method": "pstn", "accuracy": 81.0464, "deviation": 3.79}
     assert ours(claim, [row, {**row, "method": "cnn"}]) == "81.0 ± 3.8"
     assert ours(claim, [row, {**row, "accuracy": 83.0464}]) == "82.0 ± 1.4"
-    assert ours(claim, [{**row, "deviation": None}]) == "81"
+    assert ours(claim, [{**row, "deviation": None}]) == "81.0"
     assert ours(claim, []) == "not run"
 
 

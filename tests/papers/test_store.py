@@ -139,7 +139,7 @@ def test_the_report_has_paper_ours_and_spread_side_by_side():
     assert "| a score | 3 | ≥ 2 | 2.0 ± 1.4 | yes, 1 of 2 |" in text
     below = [{**row, "score": row["score"] - 0.1} for t in two for row in t.rows]
     assert "| 1.9 ± 1.4 | no, 1 of 2 |" in section(TOY, Results(two[0].runs, below), "x.png")
-    assert "| 2.9 | yes |" in section(TOY, Results(two[0].runs, below[1:]), "x.png")
+    assert "| 2.90 | yes |" in section(TOY, Results(two[0].runs, below[1:]), "x.png")
     assert "![toy/table](x.png)" in text
     assert "2 runs, 6 s on" in text
     assert "scale 50%" in text

@@ -1,9 +1,8 @@
 """Figure 7 (b, d): mean-shift aligns rotated copies of a glyph; and digits that the model was never trained on.
 
 (b) Copies of one picture, turned within ±90°, are moved to the same orientation, each by itself. (d) The model of ±45°
-glyphs aligns each class of the MNIST test set, turned within ±45°. In the paper the average becomes a prototype, and
-fails for digits with several modes (4, 6). Ours is sharper than before for 1s alone after mean-shift; aligned with each
-other (`congeal`), and with several prototypes where there are several modes, digits of all classes are.
+glyphs aligns each class of the MNIST test set, turned within ±45°. The paper's average fails for digits with several
+modes (4, 6). Ours is sharper than before for 1s alone; aligned with each other (`congeal`), all digits are.
 
 Measured: (b) the median over pairs of copies of the angle between them; (d) the sharpness of class averages, |∇ mean|²
 as a share of the mean |∇|² of the digits, of the largest prototype for `congeal`, and the number of prototypes.

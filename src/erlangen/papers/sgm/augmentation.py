@@ -134,9 +134,8 @@ def show(rows: Rows) -> Figure:
     """The accuracy of each method against the number of labels."""
     figure, (panel,) = sheet(1, 1, (7, 4))
     for k, method in enumerate(METHODS):
-        own = [row for row in rows if row["method"] == method]
-        line = "-" if k < 4 else "--"
-        if own:
+        if own := [row for row in rows if row["method"] == method]:
+            line = "-" if k < 4 else "--"
             curve(panel, own, "labels", "accuracy", colour=COLOURS[k % 4], label=method, line=line)
     panel.set(xscale="log", xlabel="labels", ylabel="accuracy, %")
     for row in (row for row in rows if row["accuracy"] < LOW):
@@ -146,7 +145,5 @@ def show(rows: Rows) -> Figure:
     return figure
 
 
-KEYS = ("method", "dataset", "seed", "labels")
-EXPERIMENT = experiment(
-    "sgm/augmentation", run, show, full=FULL, smoke=SMOKE, paper=PAPER, keys=KEYS, apart=("datasets",)
-)
+HOW: Any = {"keys": ("method", "dataset", "seed", "labels"), "apart": ("datasets",)}
+EXPERIMENT = experiment("sgm/augmentation", run, show, full=FULL, smoke=SMOKE, paper=PAPER, **HOW)
