@@ -226,12 +226,14 @@ def test_what_is_wrong_is_refused():
 
 
 def test_the_content_of_images_of_one_colour_each_is_their_colour():
-    group = HSV("hue")
+    group = HSV("value")
     objective = PrototypeInference(SymmetryModel.over(group, (3, 8, 8)), invertibility=0.0, samples=1)
-    x = torch.rand(16, 3, 1, 1).expand(-1, -1, 8, 8)
-    assert objective((x,))["content"] > 0.99  # a turn of the hue loses nothing
-    emptied = objective._lost(x, group.element(torch.zeros(16, 1)))[1]
-    assert emptied == pytest.approx(1)
+    colours = 0.2 + 0.5 * torch.rand(16, 3, 1, 1)
+    colours[0, 0] = 0.9
+    x = colours.expand(-1, -1, 8, 8)
+    brighter, white = (group.element(torch.full((16, 1), v)) for v in (-0.3, -16.0))
+    assert 0.5 < objective._lost(x, brighter)[1] < 1  # of one of them the red is clipped
+    assert objective._lost(x, white)[1] < 0.01  # and black on the way back
 
 
 @pytest.mark.parametrize(

@@ -212,7 +212,11 @@ def test_a_run_that_was_killed_while_it_was_put_aside_goes_on(tmp_path, moved):
     half.mkdir()
     for name in moved:
         (killed / name).rename(half / name)
-    again = fit_symmetry(far(), data(), replace(HASTY, folder=killed, resume=True), restarts=2)
+    steps = []
+    settings = replace(HASTY, folder=killed, resume=True)
+    again = fit_symmetry(far(), data(), settings, restarts=2, on_step=lambda step, _: steps.append(step))
+    assert steps[0] == 1  # and not where the collapsed run was
+    assert steps.count(1) == len(list(whole.glob("collapsed-*")))
     assert again.column("loss") == history.column("loss")
     assert sorted(path.name for path in killed.iterdir()) == sorted(path.name for path in whole.iterdir())
 
