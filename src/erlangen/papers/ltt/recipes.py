@@ -148,9 +148,9 @@ def _crop_choice(transform: Transform, channels: int) -> Conditional:
 
 
 def _crop_band(averaged: Averaged, terms: Terms) -> AveragedObjective:
-    """InstaAug's band, which is left within tens of steps when α follows once in an epoch, as published."""
+    """InstaAug's band. From the published α of 0.2, which follows once in an epoch, the entropy runs far beyond it."""
     own: Any = {"alpha": terms.alpha, "burn_in": terms.burn_in, "original": terms.original}
-    return InstaAug(averaged, BAND, every=25, **own)
+    return InstaAug(averaged, BAND, every=50, **own)
 
 
 SAMPLED = {"exact": False}  # a step with all 321 crops of each image would take as long as 321 with one
@@ -161,7 +161,7 @@ CROPS = {
     ),
     "instaaug-321": Method(
         "InstaAug: every image has its own probabilities of 321 crops.",
-        *(True, True, 0.2, _crop_choice, _crop_band, SAMPLED),
+        *(True, True, 0.02, _crop_choice, _crop_band, SAMPLED),
     ),
     "flow-crop": replace(METHODS["flow"], conditional=lambda t, channels: RealNVP.over(t, **_scores(channels))),
     "flow-321": replace(
