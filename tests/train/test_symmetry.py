@@ -232,3 +232,11 @@ def test_a_frozen_model_is_not_trained():
     objective.model.averaged(torch.nn.Flatten())
     with pytest.raises(ValueError, match=r"whose inference is frozen; accepted is .*requires_grad_"):
         fit_symmetry(objective, data(), Config(steps=8, **QUIET))
+
+
+def test_no_row_is_of_two_stages():
+    history = fit_symmetry(stages(first=6), data(), Config(steps=12, **{**QUIET, "log_every": 4}))
+    rows = [row for row in history.rows if row["kind"] == "train"]
+    assert [row["step"] for row in rows] == [4, 6, 8, 12]
+    assert [("nll" in row, "equivariance" in row) for row in rows] == [(False, True)] * 2 + [(True, False)] * 2
+    assert [row["loss"] == pytest.approx(row["nll"]) for row in rows[2:]] == [True, True]

@@ -99,9 +99,10 @@ def train(
     learning = torch.inference_mode(False), torch.enable_grad()  # whatever is around
     with learning[0], learning[1], seeded(run.config.seed), held(whole) as interrupted, bar as tell:
         for batch in _batches(run, loader):
+            stage = run.engine.objective.judged()
             losses = _step(run, batch)
             on_step(run.step, losses)
-            _after(run, validation)
+            _after(run, validation, turned=run.engine.objective.judged() != stage)
             tell(run.histories)
             if interrupted() and not run.over:
                 run.save()
@@ -137,10 +138,13 @@ def _step(run: Run, batch: Sequence[Tensor]) -> dict[str, Tensor]:
     return losses
 
 
-def _after(run: Run, validation: Loader | None) -> None:
-    """What is due after a step: rows, a validation, a checkpoint, the end."""
+def _after(run: Run, validation: Loader | None, *, turned: bool) -> None:
+    """What is due after a step: rows, a validation, a checkpoint, the end.
+
+    Where a stage has ended a row does, whose means would else be over two kinds of losses.
+    """
     config, last = run.config, run.step >= run.steps
-    row = last or run.step % config.log_every == 0
+    row = last or turned or run.step % config.log_every == 0
     if row:
         _log(run)
     if validation is not None:
