@@ -148,7 +148,7 @@ class AveragedObjective(Counted):
         own = (weights * each).sum(0)
         if not torch.is_grad_enabled():
             return own.mean()
-        whole, count = summed(torch.stack((own.sum(), own.new_tensor(len(own)))))
+        whole, count = summed(torch.stack((own.sum(), own.new_full((), len(own)))))
         others = (whole - own.detach()) / (count - 1).clamp(min=1)
         return (own - ((weights - weights.detach()) * others).sum(0)).mean()
 
