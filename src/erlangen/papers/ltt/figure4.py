@@ -121,8 +121,8 @@ def show(rows: Rows) -> Figure:
     for panel, (dataset, methods) in zip(axes, METHODS.items(), strict=True):
         mine = [row for row in rows if row["dataset"] == dataset and "place" in row]
         for colour, method in zip(COLOURS, methods, strict=False):
-            own = [row for row in mine if row["method"] == method]
-            curve(panel, own, "place", "ekld", colour=colour, label=NAMES[method])
+            if own := [row for row in mine if row["method"] == method]:
+                curve(panel, own, "place", "ekld", colour=colour, label=NAMES[method])
         about = {row["place"]: f"{row['class']}\n{row['size']}" for row in mine}
         panel.set_xticks(list(about), list(about.values()), fontsize=6.5)
         panel.set(title=f"{dataset}, ±{SPREADS[dataset]}°", ylabel="eKLD", xlabel="class and its training images")
