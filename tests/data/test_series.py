@@ -419,6 +419,10 @@ def test_a_level_beside_which_values_cannot_be_told_apart_is_refused(tmp_path):
     assert torch.equal(stack_series([1e9 + wave[0]], dtype=torch.float64).x[0, 0], torch.from_numpy(1e9 + wave[0]))
     constant = np.full(20, 0.1) + 1e-16 * np.arange(20)
     assert stack_series([constant]).x.unique().numel() == 1  # rounding is no signal
+    single = np.float32(0.1) + np.spacing(np.float32(0.1)) * np.arange(20, dtype=np.float32)
+    assert stack_series([single]).x[0, 0].tolist() == single.tolist()  # as it came, whatever it means
+    with pytest.raises(ValueError, match=r"values up to 1e\+09 in size that differ by 1.991"):
+        stack_series([np.stack((1e12 * wave[0], 1e9 + wave[0]))])
 
 
 def test_what_lacks_at_the_end_of_arrays_of_one_length_is_missing():

@@ -176,10 +176,10 @@ def _cast(x: Tensor, dtype: torch.dtype, kept: list[int]) -> Tensor:
 def _check_level(x: Tensor, dtype: torch.dtype, kept: list[int]) -> None:
     """Refuses series on a level beside which the type cannot tell their values apart."""
     span, peak = x.amax(-1) - x.amin(-1), x.abs().amax(-1)
-    # What differs by less than this is rounding of what was constant.
-    lost = ((span < 64 * torch.finfo(dtype).eps * peak) & (span > 1e-13 * peak)).any(-1)
+    rounding = (x - x.to(dtype).to(x)).abs().amax(-1)
+    # What differs by less than the second was constant but for rounding.
+    lost = (64 * rounding > span) & (span > 1e-13 * peak)
     if lost.any():
-        i, name = int(lost.nonzero()[0]), str(dtype).removeprefix("torch.")
-        level, by = float(peak[i].max()), float(span[i][peak[i].argmax()])
-        got = f"values up to {level:.6g} in size that differ by {by:.4g}"
+        (i, c), name = lost.nonzero()[0].tolist(), str(dtype).removeprefix("torch.")
+        got = f"values up to {float(peak[i, c]):.6g} in size that differ by {float(span[i, c]):.4g}"
         raise ValueError(f"series[{kept[i]}]: received {got}; {name} cannot tell them apart; subtract their level")
