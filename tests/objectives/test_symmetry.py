@@ -1,13 +1,16 @@
 """Both stages of a symmetry model: losses that vanish for a perfect pose, content that is missed, blur that fades."""
 
+import math
+
 import pytest
 import torch
 
+from erlangen.distributions import Gaussian
 from erlangen.models import SymmetryModel
-from erlangen.objectives import Blur, PrototypeInference, TransformLikelihood, TwoStages
+from erlangen.objectives import Blur, KnownPoses, PrototypeInference, TransformLikelihood, TwoStages
 from erlangen.transforms import HSV, Affine, Product, TimeAffine
 
-from ..models.poses import blobs, centred, trembling
+from ..models.poses import Blind, blobs, centred, trembling
 
 NEAR = {"tx": 0.25, "ty": 0.25}
 SMALL = {"inference": (8,), "generative": (8,), "layers": 2, "width": 8}
@@ -85,7 +88,7 @@ def test_fine_textures_keep_their_content():
 def test_the_likelihood_is_that_of_poses_given_prototypes_of_moved_inputs():
     model, x = trembling(centred(scale=1e-12)), blobs()
     objective = TransformLikelihood(model, ranges=NEAR, samples=3, consistency=1.0)
-    pose, prototypes = objective.pairs(x)
+    pose, prototypes = objective.pairs((x,))
     torch.testing.assert_close(pose, model.pose(x).median)
     for prototype in prototypes:  # the pose is perfect, so they are those of the inputs, to rounding: no warp but one
         torch.testing.assert_close(prototype, model.prototype(x))
@@ -97,10 +100,76 @@ def test_the_likelihood_is_that_of_poses_given_prototypes_of_moved_inputs():
 def test_the_prototypes_of_inputs_as_they_are():
     model, x = trembling(centred(wrong=2.0)), blobs()
     for samples in (1, 3):
-        _, prototypes = TransformLikelihood(model, ranges=NEAR, samples=samples, own=True).pairs(x)
+        _, prototypes = TransformLikelihood(model, ranges=NEAR, samples=samples, own=True).pairs((x,))
         assert len(prototypes) == samples
         torch.testing.assert_close(prototypes[0], model.prototype(x))
     assert (prototypes[1] - prototypes[0]).abs().max() > 1e-3  # the pose is wrong, and says another thing when moved
+
+
+def test_poses_have_noise_of_the_grain_that_is_asked_for():
+    """With a density of zero mean and scale s, noise of g adds g² / 2s² to the cost of each coordinate."""
+    model, x = trembling(centred(scale=1e-12)), blobs()
+    model.conditional = Gaussian.over(model.group, 1, encoder=Blind(), bounds=None, spread=0.5)
+    costs = [
+        TransformLikelihood(model, ranges=NEAR, samples=4000, grain=grain)((x,))["nll"].item()
+        for grain in (0.0, 1.0, (1.0, 0.0))
+    ]
+    scale = model.conditional(x).stddev_estimate(20_000).mean().item()
+    one = 1 / (2 * scale**2)
+    # 12,000 draws of a χ² of 2: less than 5 standard errors, which are sqrt(2 · 2 / 12,000) of half a coordinate's.
+    assert costs[1] - costs[0] == pytest.approx(2 * one, rel=0.08)
+    assert costs[2] - costs[0] == pytest.approx(one, rel=0.12)
+
+
+def test_noise_does_not_leave_lines_and_goes_round_circles():
+    group = Affine("tx", "angle", bounds={"tx": 0.5}, factored=True)
+    model = SymmetryModel.over(group, (1, 9, 9), **SMALL)
+    objective, q = TransformLikelihood(model, grain=0.3), model.conditional(torch.rand(2000, 1, 9, 9))
+    pose = torch.tensor([0.499, 3.14]).expand(2000, 2)
+    found = objective._blurred(pose, q)
+    assert (found[:, 0].abs() < 0.5).all()
+    assert (found[:, 1] > math.pi).double().mean() == pytest.approx(0.5, abs=0.06)  # five standard errors
+    assert q.log_prob(found).isfinite().all()
+
+
+def test_without_grain_nothing_is_drawn_for_it():
+    model, x = trembling(centred()), blobs()
+    objective = TransformLikelihood(model, ranges=NEAR, grain=[0.0, 0.0])
+    torch.manual_seed(0)
+    objective((x,))
+    after = torch.rand(())
+    torch.manual_seed(0)
+    objective.pairs((x,))
+    assert after == torch.rand(())
+
+
+def test_refuses_grains_of_other_coordinates():
+    with pytest.raises(ValueError, match=r"grain: received 3 numbers; accepted is a number, or one for each of tx, ty"):
+        TransformLikelihood(centred(), grain=(0.1, 0.1, 0.1))
+    with pytest.raises(ValueError, match=r"grain: received int -1; accepted is a finite number >= 0"):
+        TransformLikelihood(centred(), grain=-1)
+
+
+def test_known_poses_are_those_that_are_inferred():
+    model, x = trembling(centred(wrong=2.0)), blobs()
+    objective = KnownPoses(model, ranges=NEAR, samples=5)
+    same, pose, back = objective.known(x, 3, rows=2)
+    assert same is x
+    assert back.shape == (len(x), 3, 3, 3)
+    torch.testing.assert_close(pose, model.pose(x).median)
+    seen, prototypes = objective.pairs((x[1:], pose[1:], back[1:]))
+    assert torch.equal(seen, pose[1:])
+    own = model.group.act(back.transpose(0, 1), x)[:, 1:]
+    for prototype in prototypes:  # each is one of its three
+        apart = (own - prototype).abs().amax((2, 3, 4)).amin(0)
+        assert (apart < 1e-12).all()
+    assert (own[0] - own[1]).abs().max() > 1e-3  # the pose is wrong, and says another thing when moved
+
+
+def test_the_likelihood_of_known_poses_is_the_same():
+    model, x = trembling(centred(scale=1e-12)), blobs()
+    objective = KnownPoses(model, ranges=NEAR, samples=2)
+    torch.testing.assert_close(objective(objective.known(x, 2))["nll"], -model.log_prob(x).mean())
 
 
 def test_prototypes_that_differ_are_inconsistent():
@@ -118,7 +187,7 @@ def test_consistency_by_hand():
     torch.manual_seed(2)
     found = objective((x,))["consistency"]
     torch.manual_seed(2)
-    pose, (a, b) = objective.pairs(x)
+    pose, (a, b) = objective.pairs((x,))
     expected = (model.conditional(a).log_prob(pose) - model.conditional(b).log_prob(pose)).abs().mean()
     torch.testing.assert_close(found, expected)
 

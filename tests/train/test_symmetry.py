@@ -7,12 +7,13 @@ import pytest
 import torch
 
 from erlangen.models import SymmetryModel
-from erlangen.objectives import PrototypeInference, TransformLikelihood, TwoStages
+from erlangen.objectives import KnownPoses, PrototypeInference, TransformLikelihood, TwoStages
 from erlangen.train import (
     Alarm,
     Collapsed,
     Config,
     Cosine,
+    Inferred,
     Optimiser,
     TensorLoader,
     WarmupCosine,
@@ -30,13 +31,13 @@ from ..models.poses import blobs, centred
 QUIET = {"progress": False, "accelerator": "cpu", "log_every": 2}
 
 
-def stages(first=6, bounded=True, **kwargs):
+def stages(first=6, bounded=True, second=TransformLikelihood, **kwargs):
     torch.manual_seed(0)
     group, small = Affine("tx", "ty"), {"inference": (8,), "generative": (8,), "layers": 2, "width": 8}
     model = SymmetryModel.over(group, (1, 8, 8), bounded=bounded, **small)
     near = {"tx": 0.25, "ty": 0.25}
     prototypes = PrototypeInference(model, ranges=near, samples=1, **kwargs)
-    return TwoStages(prototypes, TransformLikelihood(model, ranges=near, samples=1), first)
+    return TwoStages(prototypes, second(model, ranges=near, samples=1), first)
 
 
 def data(n=16):
@@ -84,6 +85,47 @@ def test_a_run_goes_on_from_its_checkpoint_in_either_stage(tmp_path):
             )
         again = stages()
         fit_symmetry(again, data(), Config(steps=10, folder=folder, checkpoint_every=cut - 1, resume=True, **QUIET))
+        assert torch.equal(weights(again), weights(whole))
+
+
+def test_batches_have_poses_when_the_first_stage_is_over():
+    objective, plain, cpu = stages(first=1, second=KnownPoses), data(), torch.device("cpu")
+    loader = Inferred(plain, objective, draws=3)
+    assert len(loader) == len(plain)
+    epoch = loader.epoch(4, cpu)
+    (first,) = next(epoch)  # of the first stage, which ends here
+    objective((first,))
+    x, pose, back = next(epoch)
+    for seen, (expected,) in zip((first, x), plain.epoch(4, cpu), strict=True):
+        assert torch.equal(seen, expected)
+    torch.testing.assert_close(pose, objective.model.pose(x).median)
+    assert back.shape == (8, 3, 3, 3)
+    again = next(Inferred(plain, objective, draws=3).epoch(4, cpu, start=1))  # as a run that goes on has them
+    assert all(torch.equal(a, b) for a, b in zip(again, (x, pose, back), strict=True))
+    assert objective.training
+    with pytest.raises(ValueError, match="objective: received a TransformLikelihood for its second stage"):
+        Inferred(plain, stages(), draws=3)
+
+
+def test_a_run_with_known_poses_goes_on_from_its_checkpoint(tmp_path):
+    def run(**kwargs):
+        objective = stages(second=KnownPoses)
+        loader, aside = (Inferred(data(n), objective, draws=2) for n in (16, 8))
+        config = Config(steps=12, validate_every=2, patience=9, monitor="nll", checkpoint_every=1, **QUIET, **kwargs)
+        return objective, lambda **how: fit_symmetry(objective, loader, config, validation=aside, **how)
+
+    whole, train = run()
+    train()
+    for cut in (4, 9):
+
+        def stop(step, _, cut=cut):
+            if step == cut:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            run(folder=tmp_path / str(cut))[1](on_step=stop)
+        again, train = run(folder=tmp_path / str(cut), resume=True)
+        train()
         assert torch.equal(weights(again), weights(whole))
 
 

@@ -20,7 +20,7 @@ TRANSFORM = (
     "theirs."
 )
 SMALL: dict[str, Any] = {
-    **{"steps": (250, 900), "batch_size": 64, "samples": 1},
+    **{"steps": (250, 1500), "batch_size": 64, "samples": 1},
     **{"inference": (256, 128), "generative": (256, 128)},
 }
 MANY = 4000  # images that a small run looks at
@@ -58,7 +58,7 @@ class Symmetries:
     """auto, cpu, cuda or mps."""
 
     small: Switch = False
-    """A short run with small networks: about two minutes on two cores."""
+    """A short run with small networks: about a minute on one core."""
 
     output: Path = Path("symmetries")
     """Folder for symmetries.html, symmetries.json and what was learned; made if it is missing. A run in it that was

@@ -15,10 +15,10 @@ from torch import Tensor
 
 from ..data import DataSet, FolderSet
 from ..models import SymmetryModel
-from ..objectives import Blur, PrototypeInference, TransformLikelihood, TwoStages
+from ..objectives import Blur, KnownPoses, PrototypeInference, TwoStages
 from ..report.run_figures import Coordinate
 from ..report.symmetries import SymmetryFindings
-from ..train import Config, Optimiser, TensorLoader, WarmupCosine, fit_symmetry, set_aside
+from ..train import Config, Inferred, Optimiser, TensorLoader, WarmupCosine, fit_symmetry, set_aside
 from ..transforms import HSV, Affine, Group, Product
 from ..transforms.warp import as_signal
 from ..utils.io import provenance
@@ -37,6 +37,8 @@ __all__ = ["SymmetryFinder"]
 ROOM = 1.5  # how much wider than the random transformations the range of poses is
 BATCH = 256  # images at a time, when nothing is trained
 LEAST = 50  # samples for a range
+GRAIN = 0.25  # of half a pixel, or of what else counts as a range: noise on poses
+DRAWS, VIEWS = 4, 2  # prototypes of each image that are inferred, and how many of them a step has for each sample
 VALIDATIONS, PATIENCE = 40, 8  # in the second stage, and how many of them without improvement end it
 WHOLE = {"angle": math.pi, "hue": 0.5}  # half of the circle
 NETWORK: dict[str, Any] = {"layers": 4, "width": 64, "bins": 12, "pool": 2, "noise": 0.1}
@@ -124,7 +126,9 @@ class SymmetryFinder(BaseEstimator):
         lit = self._on_black(x, objective.model.group.bounds)
         seen, aside = set_aside(lit, self.held, seed=self.seed, batch_size=BATCH)
         loader = TensorLoader(seen, batch_size=min(self.batch_size, len(seen)), seed=self.seed, drop_last=True)
-        self.history_ = fit_symmetry(objective, loader, self._config(judged=aside is not None), validation=aside)
+        batches = Inferred(loader, objective, draws=DRAWS)
+        judges = aside and Inferred(aside, objective, draws=DRAWS)
+        self.history_ = fit_symmetry(objective, batches, self._config(judged=aside is not None), validation=judges)
         self.model_ = objective.model.eval()
         self.facts_ = self._facts(len(x), len(seen))
         if self.folder is not None:
@@ -196,14 +200,13 @@ class SymmetryFinder(BaseEstimator):
         found = half_ranges(v, group.bounds.cpu(), group.periodic).double().numpy()
         few = torch.linspace(0, len(x) - 1, min(shown, len(x))).long()
         ends = [self.ranges_[name] for name in group.names]
-        looked = np.array([(b - a) / 2 for a, b in ends])
-        least, circles = least_of(group.names, looked, max(x.shape[2:])), (2 * looked).tolist()
+        looked, least = self._scales(group.names)
         left_out = tuple(file.path.as_posix() for file in X.skipped) if isinstance(X, FolderSet) else ()
         unread = {"left out": f"{len(left_out)} files that cannot be read"} if left_out else {}
         findings = SymmetryFindings(
             title="Symmetries",
             lead=_lead(every, len(x)),
-            words=words(group.names, found, looked, least, arcs(v, group.names, circles, group.periodic)),
+            words=words(group.names, found, looked, least, arcs(v, group.names, (2 * looked).tolist(), group.periodic)),
             coordinates=list(map(Coordinate, group.names, *zip(*ends, strict=True), group.periodic)),
             half_ranges=found,
             inputs=as_bytes(as_signal(x[few], "bilinear")),
@@ -275,7 +278,22 @@ class SymmetryFinder(BaseEstimator):
             # Behind the clips of colours the price on what is lost has a gradient of the wrong sign.
             price = 0.1 if isinstance(model.group, Affine) else 0.0
             prototypes = PrototypeInference(model, invertibility=price, blur=blur, **settings)
-            return TwoStages(prototypes, TransformLikelihood(model, **settings), self.steps[0])
+            settings |= {"samples": VIEWS * self.samples, "grain": self._grain(model.group.names)}
+            density = KnownPoses(model, **settings)
+            return TwoStages(prototypes, density, self.steps[0])
+
+    def _grain(self, names: Sequence[str]) -> list[float]:
+        """Noise on poses, of each coordinate."""
+        _, least = self._scales(names)
+        half_pixel = 1 / max(self.shape_[1:])
+        return [
+            GRAIN * (half_pixel if name in AFFINE else one) for name, one in zip(names, least.tolist(), strict=True)
+        ]
+
+    def _scales(self, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Half the ranges that are looked for, and what a range must be greater than to count as one, `(d,)` each."""
+        looked = np.array([(high - low) / 2 for low, high in (self.ranges_[name] for name in names)])
+        return looked, least_of(names, looked, max(self.shape_[1:]))
 
     def _config(self, *, judged: bool) -> Config:
         def optimiser(lr: float, steps: int, clip: float) -> Optimiser:

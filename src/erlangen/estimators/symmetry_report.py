@@ -22,6 +22,7 @@ from .symmetry_run import REPORT
 
 __all__ = ["Symmetries", "arcs", "as_bytes", "image_names", "least_of", "recentred", "words"]
 
+STILL = 1e-3  # a variance of turns, of which one is a radian: where less is found, nothing turns
 LITTLE = 0.05  # of the range that was looked for: less hardly occurs
 
 
@@ -92,7 +93,8 @@ def recentred(v: Tensor, names: Sequence[str]) -> Tensor:
     turn = torch.polar(size, column["angle"])  # y points down, so up is imaginary
     w = torch.complex(column["tx"], -column["ty"])
     u, away = turn - turn.mean(0), w - w.mean(0)
-    c = (u.conj() * away).sum(0) / (u.abs().square().sum(0) + 0.01 * len(v))  # none where nothing turns
+    still = STILL * turn.abs().square().sum(0)
+    c = (u.conj() * away).sum(0) / (u.abs().square().sum(0) + still)
     left = w - c * turn
     out = v.clone()
     out[..., names.index("tx")], out[..., names.index("ty")] = left.real.to(v.dtype), -left.imag.to(v.dtype)

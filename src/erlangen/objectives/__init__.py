@@ -10,10 +10,11 @@ from .invariance import REGULARISERS, InvarianceController, InvarianceRegularise
 from .learning_to_transform import LearningToTransform
 from .methods import METHODS, Method, Terms
 from .pose import PoseLikelihood
+from .prototypes import Blur, PrototypeInference
 from .pstn import PSTN
 from .series_alignment import SeriesAlignment, variance_about_mean
 from .similarity import SimilarityController, watch_similarity
-from .symmetry import Blur, PrototypeInference, TransformLikelihood, TwoStages
+from .symmetry import KnownPoses, TransformLikelihood, TwoStages
 
 __all__ = [
     "METHODS",
@@ -29,6 +30,7 @@ __all__ = [
     "InstaAug",
     "InvarianceController",
     "InvarianceRegularised",
+    "KnownPoses",
     "LearningToTransform",
     "Method",
     "Objective",

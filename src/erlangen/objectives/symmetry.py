@@ -8,185 +8,18 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..distributions import Density
 from ..models import SymmetryModel
-from ..transforms import HSV, Group
-from ..transforms.base import Bounds, resolve_bounds
+from ..transforms import Group
+from ..transforms.base import Bounds
 from ..utils.compiling import uncompiled
 from ..utils.shapes import check_count, check_weight, describe
-from .base import Counted, Objective
+from .base import Objective
+from .prototypes import Chance, PrototypeInference, check_model, on_lines, trained_of
 
-__all__ = ["Blur", "PrototypeInference", "TransformLikelihood", "TwoStages"]
-
-
-CELLS = 8  # along a side, of the grid on which content is compared
-
-
-class Blur(nn.Module):
-    r"""A Gaussian filter of 5 × 5 whose $\sigma$ falls from its first value to 0, linearly (SGM appendix B).
-
-    What lies outside the frame is black, as for warps.
-
-    Args:
-        sigma: the first value, in pixels.
-        steps: for how many steps it blurs.
-    """
-
-    def __init__(self, sigma: float = 3.0, steps: int = 100) -> None:
-        super().__init__()
-        self.sigma, self.steps = check_weight("sigma", sigma), check_count("steps", steps)
-
-    def active(self, step: int) -> bool:
-        """Whether it blurs in a step, which counts from 0."""
-        return self.sigma > 0 and step < self.steps
-
-    def forward(self, x: Tensor, step: Tensor) -> Tensor:
-        """Signals `(B, C, H, W)` or `(B, C, L)` as they are seen in a step, which is on the device."""
-        sigma = self.sigma * (1 - step / self.steps).clamp(min=1e-3)
-        t = torch.arange(-2, 3, dtype=x.dtype, device=x.device)
-        kernel = (-(t / sigma.to(x.dtype)).square() / 2).softmax(0)
-        for dim in range(2, x.ndim):
-            rows = x.movedim(dim, -1)
-            padded = F.pad(rows.reshape(-1, 1, rows.shape[-1]), (2, 2))
-            with torch.autocast(x.device.type, enabled=False):  # what is compared later must not be rounded
-                x = F.conv1d(padded, kernel.view(1, 1, -1)).reshape(rows.shape).movedim(-1, dim)
-        return x
-
-
-class PrototypeInference(Counted):
-    r"""The self-supervised loss of the inference network (SGM equations 6, 7 and 24).
-
-    Two random transformations of an input, $x_i = \mathcal{T}_{\eta_i}(x)$, should have one prototype. Brought from the
-    pose of one to that of the other (equation 24, with $\eta_2$ the identity equation 6),
-
-    $$ \bigl\| \mathcal{T}_{f(x_2)} \circ \mathcal{T}_{f(x_1)}^{-1}(x_1) - x_2 \bigr\|^2
-       \;\to\; \bigl\| \mathcal{T}_{\eta_2}^{-1} \mathcal{T}_{f(x_2)} \mathcal{T}_{f(x_1)}^{-1} \mathcal{T}_{\eta_1}
-       (x) - x \bigr\|^2, $$
-
-    where on the right all four elements are composed, and the original is warped once, as in the published code: no
-    interpolation blurs what is compared, and nothing that left the frame is missed. Poses are samples of
-    $q_\omega(\eta \mid x)$ (appendix B).
-
-    The right-hand side does not see an image that is moved out of its frame with all its orbit, so a price is put on
-    what a prototype loses (equation 7), and the share that is left, at 8 × 8 means, is logged as `content`:
-
-    $$ \mathrm{mse}\bigl(x, \mathcal{T}_{f(x)}(\mathcal{T}_{f(x)}^{-1}(x))\bigr), \qquad
-       \mathrm{content} = 1 - \frac{\|x - \mathcal{T}_{f(x)}(\mathcal{T}_{f(x)}^{-1}(x))\|^2}{\|x - \bar x\|^2}, $$
-
-    with $\bar x$ the mean of each channel over the batch, in which images of one colour each differ too.
-
-    Differs from the paper: equation 7 has the transformation before its inverse; here the prototype comes first, since
-    that is what must not be empty.
-
-    Args:
-        model: whose `inference` is trained.
-        ranges: of the random transformations, by coordinate: (low, high), or b for (-b, b); those not named have the
-            bounds of the group.
-        symmetric: equation 24 (True) or 6 (False: better where transformations lose much, as small sprites do).
-        samples: random transformations for each input.
-        invertibility: the weight of equation 7; 0.1 for MNIST.
-        centred: the weight of $|\bar v|^2$, with $\bar v$ the mean of the linear coordinates of all poses in a batch,
-            from the identity. Differs from the paper: the other terms hardly say which image of an orbit is its
-            prototype, and it drifts to the largest, of which least is lost, or to colours that are clipped. So it is
-            an average one. Equivariance is not touched, since only the mean is.
-        blur: what inputs go through in the first steps; nothing if None.
-    """
-
-    linear: Tensor
-
-    def __init__(
-        self,
-        model: SymmetryModel,
-        *,
-        ranges: Bounds | None = None,
-        symmetric: bool = True,
-        samples: int = 5,
-        invertibility: float = 0.1,
-        centred: float = 0.0,
-        blur: Blur | None = None,
-    ) -> None:
-        super().__init__()
-        _check_model(model)
-        self.invertibility = check_weight("invertibility", invertibility)
-        self.centred = check_weight("centred", centred)
-        if blur is not None and not isinstance(blur, Blur):
-            raise ValueError(f"blur: received {describe(blur)}; accepted is a Blur, or None")
-        self.model, self.symmetric = model, symmetric
-        self.samples, self.blur = check_count("samples", samples), blur
-        self.chance = Chance(model.group, ranges)
-        self.register_buffer("linear", torch.tensor([not p for p in model.group.periodic]), persistent=False)
-
-    def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
-        """The inference network's parameters."""
-        return {"inference": _trained("inference", self.model.inference)}
-
-    def forward(self, batch: Sequence[Tensor]) -> dict[str, Tensor]:
-        """The loss and its parts; labels are not looked at."""
-        group = self.model.group
-        x, priced = self._begin(self.model.signal(batch[0]))
-        moved = self.chance(self.samples, x)
-        seen, v = self._pose(x, moved)
-        first = group.element(v)
-        if self.symmetric:
-            other = self.chance(self.samples, x)
-            second = group.compose(group.inverse(other), group.element(self._pose(x, other)[1]))
-        else:
-            second = group.element(self.model.pose(x).rsample())
-        whole = group.compose(second, group.compose(group.inverse(first), moved))
-        equivariance = (group.act(whole, x) - x).square().mean()
-        # Without a price its backward would be for nothing.
-        with torch.set_grad_enabled(torch.is_grad_enabled() and priced):
-            lost, content = self._lost(seen, first[0])
-        loss = equivariance + self.invertibility * lost
-        if self.centred:
-            loss = loss + self.centred * ((v.mean((0, 1)) - group.origin) * self.linear).square().sum()
-        return {"loss": loss, "equivariance": equivariance, "lost": lost, "content": content}
-
-    def remedy(self, steps: int) -> None:
-        """What helps against prototypes that lose their images: blur in the first steps, and a price on what is lost.
-
-        Of colours there is no price: behind their clips its gradient has the wrong sign.
-
-        Args:
-            steps: of the training, of which a twentieth is blurred.
-        """
-        sigma = 3.0 if self.blur is None else max(3.0, 2 * self.blur.sigma)
-        self.blur = Blur(sigma, max(1, steps // 20))
-        if not _colours(self.model.group):
-            self.invertibility = max(1.0, 10 * self.invertibility)
-
-    def branch(self) -> bool:
-        """Whether the next step is blurred."""
-        return self.blur is not None and self.blur.active(self.taken())
-
-    @uncompiled
-    def _begin(self, x: Tensor) -> tuple[Tensor, bool]:
-        """Inputs as they are seen in this step, which is counted in training; and whether there is a price on losses.
-
-        Compiled code could branch on neither: on a number that changes from step to step, or when there is a remedy.
-        """
-        if self.training:
-            if self.blur is not None and self.branch():
-                x = self.blur(x, self.step)
-            self.count()
-        return x, self.invertibility > 0
-
-    def _pose(self, x: Tensor, moved: Tensor) -> tuple[Tensor, Tensor]:
-        """Of moved inputs the first samples, `(B, ...)`, and sampled poses of all, `(S, B, d)`."""
-        views = self.model.group.act(moved, x)
-        return views[0], self.model.pose(views.flatten(0, 1)).rsample().unflatten(0, views.shape[:2])
-
-    def _lost(self, x: Tensor, pose: Tensor) -> tuple[Tensor, Tensor]:
-        """What the way to the prototype and back loses, and the share of the content that is left."""
-        group = self.model.group
-        back = group.act(pose, group.act(group.inverse(pose), x))
-        lost = (back - x).square().mean()
-        with torch.no_grad():
-            away = x - x.mean((0, *range(2, x.ndim)), keepdim=True)
-            share = _coarse(back - x).square().mean() / _coarse(away).square().mean().clamp_min(1e-12)
-        return lost, 1 - share.clamp(0, 1)
+__all__ = ["KnownPoses", "TransformLikelihood", "TwoStages"]
 
 
 class TransformLikelihood(Objective):
@@ -208,9 +41,16 @@ class TransformLikelihood(Objective):
         samples: prototypes for each input.
         own: whether the first of them is that of the input as it is. Differs from the paper, where all are of
             transformed inputs.
+        grain: the standard deviation of noise on poses, one for all coordinates or one for each. Differs from the
+            paper, which has none: a coordinate that does not occur has poses that differ by what inference errs, and
+            the likelihood of a density that follows these to the last digit outweighs all that it may learn of the
+            others. Noise below which nothing counts, a fraction of a pixel, ends that.
         consistency: the weight of $\mathrm{mean}_{s<t} |\log p_s - \log p_t|$ over the prototypes of an input. Differs
             from the paper, whose text has no such loss: the published code has it, with the weight 1.
     """
+
+    grain: Tensor | None
+    linear: Tensor
 
     def __init__(
         self,
@@ -219,23 +59,25 @@ class TransformLikelihood(Objective):
         ranges: Bounds | None = None,
         samples: int = 5,
         own: bool = False,
+        grain: float | Sequence[float] = 0.0,
         consistency: float = 0.0,
     ) -> None:
         super().__init__()
-        _check_model(model)
+        check_model(model)
         self.model, self.own, self.consistency = model, own, check_weight("consistency", consistency)
         self.samples, self.chance = check_count("samples", samples), Chance(model.group, ranges)
+        self.register_buffer("grain", _grain(grain, model.group), persistent=False)
+        self.register_buffer("linear", on_lines(model.group), persistent=False)
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
         """The density's parameters."""
-        return {"density": _trained("conditional", self.model.conditional)}
+        return {"density": trained_of("conditional", self.model.conditional)}
 
     def forward(self, batch: Sequence[Tensor]) -> dict[str, Tensor]:
         """The loss and its parts; labels are not looked at."""
-        x = self.model.signal(batch[0])
-        pose, prototypes = self.pairs(x)
-        log_p = self.model.conditional(prototypes.flatten(0, 1)).log_prob(pose.repeat(self.samples, 1))
-        log_p = log_p.unflatten(0, (self.samples, len(x)))
+        pose, prototypes = self.pairs(batch)
+        q: Density = self.model.conditional(prototypes.flatten(0, 1))
+        log_p = q.log_prob(self._blurred(pose.repeat(self.samples, 1), q)).unflatten(0, (self.samples, len(pose)))
         losses = {"nll": -log_p.mean()}
         loss = losses["nll"]
         if self.consistency and self.samples > 1:
@@ -244,16 +86,60 @@ class TransformLikelihood(Objective):
             loss = loss + self.consistency * losses["consistency"]
         return {"loss": loss, **losses}
 
-    @torch.no_grad()
-    def pairs(self, x: Tensor) -> tuple[Tensor, Tensor]:
+    def _blurred(self, pose: Tensor, q: Density) -> Tensor:
+        """Poses with noise; none goes beyond the ends of a line, and circles have none."""
+        if self.grain is None:
+            return pose
+        noisy, (low, high) = pose + self.grain * torch.randn_like(pose), q.ends
+        kept = (noisy > low) & (noisy < high) | ~self.linear
+        return torch.where(kept, noisy, pose)
+
+    def pairs(self, batch: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         """Poses `(B, d)`, and prototypes `(S, B, ...)`."""
+        x = self.model.signal(batch[0])
+        pose, back = self.inferred(x, self.samples)
+        return pose, self.model.group.act(back, x)
+
+    @torch.no_grad()
+    def inferred(self, x: Tensor, n: int) -> tuple[Tensor, Tensor]:
+        """Poses of inputs, `(B, d)`, and n elements for each that take it to its prototype, `(n, B, ...)`."""
         group, pose = self.model.group, self.model.pose(x).median
         back = [group.inverse(group.element(pose))[None]] if self.own else []
-        if n := self.samples - len(back):
-            moved = self.chance(n, x)
-            found = self.model.element(group.act(moved, x).flatten(0, 1)).unflatten(0, (n, len(x)))
+        if rest := n - len(back):
+            moved = self.chance(rest, x)
+            found = self.model.element(group.act(moved, x).flatten(0, 1)).unflatten(0, (rest, len(x)))
             back.append(group.compose(group.inverse(found), moved))
-        return pose, group.act(torch.cat(back), x)
+        return pose, torch.cat(back)
+
+
+class KnownPoses(TransformLikelihood):
+    """The same of inputs whose poses and prototypes were inferred before: the inference network is not asked again.
+
+    A batch is what `known` says of its inputs, in whole or some rows of it; one of the elements of each, at random,
+    makes its prototype. Where inputs are seen many times, which is so unless they are very many, that is much faster.
+    """
+
+    def pairs(self, batch: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        """Poses `(B, d)`, and prototypes `(S, B, ...)`."""
+        x, pose, back = batch
+        x = self.model.signal(x)
+        chosen = torch.randint(back.shape[1], (self.samples, len(x)), device=x.device)
+        return pose, self.model.group.act(back[torch.arange(len(x), device=x.device), chosen], x)
+
+    @torch.no_grad()
+    def known(self, x: Tensor, n: int, *, rows: int = 256) -> tuple[Tensor, Tensor, Tensor]:
+        """Inputs, their poses `(B, d)`, and n elements for each that take it to its prototype, `(B, n, ...)`.
+
+        Args:
+            x: inputs, on any device.
+            n: elements.
+            rows: inputs at a time.
+        """
+        home = self.model.group.bounds.device
+        parts = [self.inferred(self.model.signal(part.to(home)), n) for part in x.split(rows)]
+        poses, backs = zip(*parts, strict=True)
+        pose, back = torch.cat(poses).to(x.device), torch.cat(backs, 1).to(x.device)
+        return x, pose, back.transpose(0, 1).contiguous()
 
 
 class TwoStages(Objective):
@@ -310,49 +196,11 @@ class TwoStages(Objective):
             self.prototypes.counted()
 
 
-class Chance(nn.Module):
-    """Random transformations, uniform within ranges of coordinates.
-
-    Args:
-        group: the transformations.
-        ranges: by coordinate: (low, high), or b for (-b, b); those not named have the bounds of the group.
-    """
-
-    ranges: Tensor
-
-    def __init__(self, group: Group, ranges: Bounds | None = None) -> None:
-        super().__init__()
-        low, high = group.bounds.tolist()
-        own = {name: (a, b) for name, a, b in zip(group.names, low, high, strict=True)}
-        self.group, found = group, resolve_bounds(group.names, own, ranges, called="ranges")
-        self.register_buffer("ranges", found.to(group.bounds), persistent=False)
-
-    def forward(self, n: int, x: Tensor) -> Tensor:
-        """As many elements for each input, `(n, B, *element_shape)`."""
-        low, high = self.ranges
-        u = torch.rand(n, len(x), len(low), dtype=low.dtype, device=low.device)
-        return self.group.element(low + (high - low) * u)
-
-
-def _coarse(x: Tensor) -> Tensor:
-    """Means over an eighth of each side: what two interpolations do to a fine texture is gone, what is empty stays."""
-    return F.adaptive_avg_pool2d(x, CELLS) if x.ndim == 4 else F.adaptive_avg_pool1d(x, CELLS)
-
-
-def _colours(group: Group) -> bool:
-    """Whether it changes colours, which are clipped."""
-    return any(isinstance(part, HSV) for part in getattr(group, "factors", (group,)))
-
-
-def _trained(name: str, part: nn.Module) -> list[nn.Parameter]:
-    """The parameters of a part; a `ValueError` if it is frozen, as a model is that classifiers are averaged over."""
-    parameters = list(part.parameters())
-    if not any(p.requires_grad for p in parameters):
-        accepted = "one that can be trained: model.requires_grad_()"
-        raise ValueError(f"model: received one whose {name} is frozen; accepted is {accepted}")
-    return parameters
-
-
-def _check_model(model: object) -> None:
-    if not isinstance(model, SymmetryModel):
-        raise ValueError(f"model: received {describe(model)}; accepted is a SymmetryModel")
+def _grain(grain: object, group: Group) -> Tensor | None:
+    """One standard deviation for each coordinate, `(d,)`; None if there is no noise."""
+    each = list(grain) if isinstance(grain, Sequence) else [grain] * group.features
+    if len(each) != group.features:
+        accepted = f"a number, or one for each of {', '.join(group.names)}"
+        raise ValueError(f"grain: received {len(each)} numbers; accepted is {accepted}")
+    sizes = [check_weight("grain", one) for one in each]
+    return torch.tensor(sizes).to(group.bounds) if any(sizes) else None

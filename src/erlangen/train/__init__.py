@@ -9,7 +9,7 @@ from .loader import Loader, TensorLoader
 from .many import fit_many
 from .noise import GlobalNoise
 from .schedule import Constant, Cosine, Schedule, StepDecay, WarmupCosine, Within
-from .symmetry import fit_symmetry, set_aside
+from .symmetry import Inferred, fit_symmetry, set_aside
 
 __all__ = [
     "Alarm",
@@ -21,6 +21,7 @@ __all__ = [
     "Diverged",
     "GlobalNoise",
     "History",
+    "Inferred",
     "Loader",
     "Optimiser",
     "Schedule",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from typing import Protocol
 
 import torch
@@ -55,6 +56,12 @@ class TensorLoader:
 
     def __len__(self) -> int:
         return -(-self.rows // self.batch_size)
+
+    def of(self, *tensors: Tensor) -> TensorLoader:
+        """The same batches of other tensors, which have as many rows."""
+        made = copy(self)
+        made.tensors = tensors
+        return made
 
     def epoch(self, number: int, device: torch.device, start: int = 0) -> Iterator[tuple[Tensor, ...]]:
         """The batches of an epoch, from `start` on, in the order of `data.batches`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from ..objectives import TwoStages
-from ..utils.seeds import generator
+from ..objectives import KnownPoses, TwoStages
+from ..utils.seeds import generator, seeded
+from ..utils.shapes import check_count
 from .alarm import Collapsed
 from .config import Config, Optimiser
 from .fit import fit
@@ -24,7 +25,7 @@ from .schedule import Within
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-__all__ = ["fit_symmetry", "set_aside"]
+__all__ = ["Inferred", "fit_symmetry", "set_aside"]
 
 LOG = logging.getLogger("erlangen.train")
 JUDGES = (4, 500)  # inputs that are set aside, at least and at most
@@ -127,6 +128,45 @@ def _finish(folder: Path | None) -> None:
     """Puts aside what was being put aside when the run was killed."""
     for half in [] if folder is None else list(folder.glob(f"{HALF}*")):
         _move(folder, int(half.name.removeprefix(HALF)))
+
+
+class Inferred:
+    """Batches of inputs; in the second stage with their poses and prototypes, which no longer change, see `KnownPoses`.
+
+    Args:
+        loader: of inputs alone.
+        objective: both stages, the second one that takes what is known.
+        draws: random transformations of each input.
+    """
+
+    def __init__(self, loader: TensorLoader, objective: TwoStages, *, draws: int) -> None:
+        if not isinstance(objective.density, KnownPoses):
+            got = f"a {type(objective.density).__name__} for its second stage"
+            raise ValueError(f"objective: received {got}; accepted is KnownPoses, which takes what is known")
+        self.loader, self.objective, self.density = loader, objective, objective.density
+        self.draws = check_count("draws", draws)
+        self._known: TensorLoader | None = None
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def epoch(self, number: int, device: torch.device, start: int = 0) -> Iterator[Sequence[Tensor]]:
+        """The batches of an epoch, from `start` on."""
+        for place, batch in enumerate(self.loader.epoch(number, device, start), start):
+            if self.objective.second:
+                yield from self._with_poses().epoch(number, device, place)
+                return
+            yield batch
+
+    def _with_poses(self) -> TensorLoader:
+        if self._known is None:
+            training = self.objective.training
+            self.objective.eval()
+            with seeded(self.loader.seed):  # so that a run that is resumed has the same
+                tensors = self.density.known(self.loader.tensors[0], self.draws)
+            self.objective.train(training)
+            self._known = self.loader.of(*tensors)
+        return self._known
 
 
 def set_aside(x: Tensor, held: float, *, seed: int = 0, batch_size: int = 256) -> tuple[Tensor, TensorLoader | None]:

@@ -10,9 +10,9 @@ The paper argues by idealised pictures of digits that are turned by up to 30°. 
 
 Measured on test images, whose angles are known: the share of samples that turn a digit to more than 35° from upright
 (`invalid`, in percent; 8s count modulo 180°); half the shortest range with 98 % of the samples (`half_range`, in
-degrees; 30 is right, or for 8s with both modes 120); the same of the poses of all these images (`poses`), more than
-30 because digits are written at a slant: a density that cannot tell the slant of a prototype has to be as wide; and
-minus the log-density of the true pose (`nll`).
+degrees; 30 is right, or for 8s with both modes 120, plus the slant at which digits are written, which a density has to
+span that cannot tell it from a prototype); the same of the poses of all these images (`poses`), which is much more,
+since prototypes of 2s stand in more ways than one; and minus the log-density of the true pose (`nll`).
 
 Time: on a GPU a minute or two for each of seven models.
 """
