@@ -156,3 +156,49 @@ def test_groups_and_others():
         mean_shift(torch.rand(1, 1, 8, 8), Affine("angle", "tx", factored=True), Any())
     with pytest.raises(ValueError, match=r"transform: received Rotations, whose coordinates are indices"):
         mean_shift(torch.rand(1, 1, 8, 8), Rotations(4), Any())
+
+
+def test_a_circle_has_no_seam_where_the_identity_is():
+    """With a range from 0 on, what is just below it lies at the other end, and is near."""
+    angle, found = torch.tensor([0.2, -0.2]), []
+    for bounds in ((-math.pi, math.pi), (0.0, 2 * math.pi)):
+        turn = Affine("angle", bounds={"angle": bounds})
+        found.append(where(mean_shift(spot(angle), turn, Towards(turn), steps=6, samples=8).x))
+    torch.testing.assert_close(found[1], found[0])
+    assert found[1].abs().max() < 0.02
+
+
+class Towards(Conditional):
+    """Turns that bring the spot to the right."""
+
+    def __init__(self, transform):
+        super().__init__(1, 1, periodic=transform.periodic, bounds=transform.bounds)
+
+    def encode(self, x):
+        return -where(x)[:, None]
+
+    def density(self, h):
+        low, high = self.bounds
+        place = (2 * h - low - high) / (high - low) * math.pi
+        return GaussianDensity(place, torch.full_like(place, 1e-3), self.periodic)
+
+
+def test_a_conditional_is_asked_in_evaluation_mode_and_keeps_its_own():
+    turn = Affine("angle")
+    layers = nn.Flatten(), nn.Linear(SIZE**2, 4), nn.BatchNorm1d(4), nn.Dropout(0.5)
+    q = Mixture.over(turn, 4, encoder=nn.Sequential(*layers))
+    x, before = spot(torch.tensor([0.3, 1.0, 2.0])), layers[2].running_mean.clone()
+    first, second = (mean_shift(x, turn, q.train(), steps=2, gate=0.0).g for _ in range(2))
+    assert torch.equal(first, second)
+    assert torch.equal(layers[2].running_mean, before)
+    assert layers[3].training
+
+
+def test_one_name_is_a_name_and_tolerances_are_not_negative():
+    group, x = Affine("angle", "tx"), spot(torch.tensor([0.3]))
+    q = Mixture.over(group, 4, encoder=nn.Sequential(nn.Flatten(), nn.Linear(SIZE**2, 4)))
+    alone = mean_shift(x, group, q, steps=2, along="tx").g
+    assert torch.equal(alone, mean_shift(x, group, q, steps=2, along=["tx"]).g)
+    for tolerance in (-1.0, math.nan):
+        with pytest.raises(ValueError, match=r"^tolerance: received"):
+            mean_shift(x, group, q, tolerance=tolerance)

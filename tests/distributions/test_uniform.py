@@ -161,3 +161,27 @@ def test_a_mean_field_at_its_limits(bias, dtype):
         assert torch.equal(q.low[0], net.bounds[0])
     else:
         assert (q.high - q.low).max() < 1e-5
+
+
+def test_on_a_circle_there_is_room_on_both_sides_of_any_origin():
+    turn = Affine("angle", bounds={"angle": (0.0, 2 * math.pi)})
+    for family in (GlobalUniform, MeanFieldUniform):
+        q = family.over(turn, 3, spread=0.1)(BATCH)
+        torch.testing.assert_close(q.low, -q.high)
+        assert q.log_prob(torch.full((2, 1), 2 * math.pi - 0.01)).isfinite().all()
+
+
+def test_the_gradient_of_a_width_that_fills_its_room_is_whole():
+    for width in (0.99, 1.0, 1.5):
+        net = with_width(width, bounds=(-1.0, 1.0))
+        q = net(BATCH[:1])
+        (q.high - q.low).sum().backward()
+        slope = torch.sigmoid(net.raw.detach())  # of the softplus
+        assert (net.raw.grad / slope).item() == pytest.approx(2.0, rel=1e-3)
+
+
+def test_both_ends_of_an_arc_are_in_it_to_rounding():
+    q = UniformDensity(torch.tensor([[0.5]]).float(), torch.tensor([[1.0]]).float(), (True,))
+    for place in (0.49999994, 1.0000001):
+        assert q.log_prob(torch.tensor([[place]]).float()).isfinite().all()
+    assert q.log_prob(torch.tensor([[0.49]]).float()).isinf().all()

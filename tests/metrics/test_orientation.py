@@ -109,3 +109,10 @@ def test_arcs_are_counted_around_the_circle():
     number, share = occupied_arcs(torch.stack((one, two, whole), -1))
     assert number.tolist() == [1, 2, 1]
     assert (share - torch.tensor([1 / (2 * math.pi), 1 / math.pi, 1.0])).abs().max() < 2 / 36
+
+
+@pytest.mark.parametrize("share", [0, -1, 2, math.nan, "all"])
+def test_refuses_what_is_no_share(share):
+    for metric in (half_range, central_span):
+        with pytest.raises(ValueError, match=r"^share: received"):
+            metric(torch.rand(10), share)

@@ -142,3 +142,24 @@ def test_conforms():
         return Anchored(group, Voted(group, 6, encoder=encoder, copies=3, bounded=False))
 
     check_conditional(build(), lambda n: torch.rand(n, 1, 16, 16, dtype=torch.float64), build=build)
+
+
+@pytest.mark.parametrize(
+    ("names", "move"),
+    [
+        (("sx", "sy"), {"sx": 0.3, "sy": -0.1}),
+        (("scale", "stretch"), {"scale": 0.1, "stretch": 0.2}),
+        (("stretch",), {"stretch": 0.2}),
+        (("sx",), {"sx": 0.3}),
+        (("sy",), {"sy": 0.3}),
+    ],
+)
+def test_scales_along_the_axes_are_read_off_where_nothing_turns(names, move):
+    group = Affine("tx", "ty", *names, factored=True)
+    encoder = nn.Sequential(nn.Flatten(), nn.Linear(64 * 64, 6))
+    head, x = Anchored(group, Gaussian.over(group, 6, encoder=encoder, bounds=None)), smooth()
+    nn.init.zeros_(head.inner.loc.last.weight)  # it says nothing: all is in the moments
+    v = torch.tensor([[move.get(name, 0.0) for name in group.names]])
+    change = head(group(x, v.expand(len(x), -1))).median - head(x).median
+    scales = [k for k, name in enumerate(group.names) if name in names]
+    torch.testing.assert_close(change[:, scales], v[:, scales].expand(len(x), -1), rtol=0.02, atol=2e-3)

@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from erlangen.distributions import Categorical, Gaussian, GlobalUniform, RealNVP
+from erlangen.distributions import Categorical, Dirac, Gaussian, GlobalUniform, Mixture, RealNVP
 from erlangen.models import Averaged, SymmetryModel, average, logits_of
+from erlangen.models.averaged import _preferred
 from erlangen.transforms import Affine, Crop, Dihedral, Rotations
 
 CLASSES = 4
@@ -176,6 +177,96 @@ def test_rejection_prefers_what_is_near():
 
     assert (radius(model.eval()(x).v) < 0.5).all()
     assert (radius(model.train()(x).v) > 0.5).any()
+
+
+def two_places(log_odds=0.0):
+    """A mixture of two places, at tx = ±0.3, whatever the input."""
+    transform = Affine("tx", bounds={"tx": 1.0})
+    conditional = Mixture.over(transform, 5, encoder=encoder(), components=2, spread=0.01)
+    with torch.no_grad():
+        rows = conditional.head.last.bias.view(2, 3)  # logit, centre and scale of each
+        rows[:, 0], rows[:, 1] = torch.tensor([0.0, log_odds]), torch.tensor([-0.3, 0.3]).atanh()
+    return transform, conditional
+
+
+@pytest.mark.parametrize("points", ["random", "antithetic", "sobol"])
+def test_rejection_that_rejects_nothing_changes_no_shares(points):
+    """Points come component by component, and the first ones would all be of the same."""
+    transform, conditional = two_places()
+    model = Averaged(classifier(), transform, conditional, samples=20, rejection=10.0, points=points).eval()
+    left = (model(torch.rand(8, 3, 8, 8)).v[..., 0] < 0).double().mean(0)
+    assert left.tolist() == pytest.approx([0.5] * 8, abs=0.051)
+
+
+def test_rejection_keeps_the_weights_of_components():
+    transform, conditional = two_places(log_odds=4.0)
+    model = Averaged(classifier(), transform, conditional, samples=20, rejection=10.0, points="enumerated").eval()
+    found = model(torch.rand(4, 3, 8, 8))
+    share = (found.log_weights.exp() * (found.v[..., 0] > 0)).sum(0)
+    assert share.tolist() == pytest.approx([torch.tensor(4.0).sigmoid().item()] * 4)
+
+
+def test_few_points_that_are_near_come_first_and_others_fill_up():
+    near = torch.zeros(30, 2, dtype=torch.bool)
+    near[[4, 11], 0] = True  # too few of the first input, none of the second
+    chosen = _preferred(near, 5)
+    assert chosen[:2, 0].tolist() == [4, 11]
+    assert len(set(chosen[:, 0].tolist())) == len(set(chosen[:, 1].tolist())) == 5
+    assert chosen[:, 1].tolist() == [3, 9, 15, 21, 27]
+    near[:] = True
+    assert _preferred(near, 5)[:, 0].tolist() == [3, 9, 15, 21, 27]
+
+
+@pytest.mark.parametrize("near", [0.1, 1.0])
+def test_rejection_among_finitely_many_keeps_their_probabilities(near):
+    group = Rotations(4)
+    conditional = Categorical.over(group, 5, encoder=encoder(), logits=[3.0, 1.0, 0.0, 2.0])
+    x = torch.rand(3, 3, 8, 8)
+    every = Averaged(classifier(), group, conditional, samples=8).eval()(x)
+    some = Averaged(classifier(), group, conditional, samples=8, rejection=near).eval()(x)
+    gap = (every.v[..., 0] - group.origin).abs() / 2
+    gap = torch.minimum(gap, 2 - gap) if group.periodic[0] else gap
+    kept = gap < near
+    expected = every.log_weights.exp() * kept
+    torch.testing.assert_close(some.log_weights.exp(), expected / expected.sum(0))
+    torch.testing.assert_close(some.log_probs.exp().sum(-1), torch.ones(3))
+
+
+def test_rejection_of_a_single_point_is_none():
+    transform = Affine("tx")
+    x, net, single = torch.rand(3, 3, 8, 8), classifier(), Dirac.over(transform, 5, encoder=encoder())
+    plain = Averaged(net, transform, single, samples=20).eval()(x)
+    near = Averaged(net, transform, single, samples=20, rejection=1.0).eval()(x)
+    torch.testing.assert_close(near.log_probs, plain.log_probs)
+
+
+def test_near_is_near_on_both_sides_of_a_seam():
+    transform = Affine("angle", bounds={"angle": (0.0, 2 * math.pi)})
+    conditional = GlobalUniform.over(transform, 1, spread=1.0)
+    model = Averaged(classifier(), transform, conditional, samples=50, rejection=0.3).eval()
+    angle = torch.remainder(model(torch.rand(2, 3, 8, 8)).v + math.pi, 2 * math.pi) - math.pi
+    assert angle.abs().max() < 0.3 * math.pi
+    assert angle.min() < -0.1 * math.pi
+    assert angle.max() > 0.1 * math.pi
+
+
+def test_logits_without_classes_are_refused():
+    class Flat(nn.Module):
+        def forward(self, x):
+            return x.mean((1, 2, 3))
+
+    transform = Affine("tx")
+    for samples in (1, 3):
+        with pytest.raises(ValueError, match=r"^model: received .* of shape .*; accepted is a classifier with logits"):
+            Averaged(Flat(), transform, GlobalUniform.over(transform, 1), samples=samples)(torch.rand(3, 3, 8, 8))
+
+
+def test_logits_in_half_precision_are_averaged_in_single():
+    logits = torch.randn(4, 3, 1000, dtype=torch.bfloat16)
+    for space in ("prob", "logit", "log_prob"):
+        found = average(logits, torch.full((4, 3), -math.log(4), dtype=torch.float32), space)
+        assert found.dtype == torch.float32
+        torch.testing.assert_close(found.exp().sum(-1), torch.ones(3, dtype=torch.float32))
 
 
 def test_series_too():

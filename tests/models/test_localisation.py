@@ -67,3 +67,10 @@ def test_it_is_part_of_the_prediction():
         model(torch.rand(5, 1, 4, 4)).localisation(0)
     with pytest.raises(ValueError, match=r"^q: received Normal"):
         localisation(Normal(torch.zeros(2, 3), 1.0))
+
+
+@pytest.mark.parametrize("alpha", [0.25, 0.5])
+def test_a_t_without_mean_is_centred_at_its_median(alpha):
+    q = StudentT(1, 3, alpha=alpha, spread=0.3, origin=[0.7])(torch.randn(6, 3))
+    torch.testing.assert_close(localisation(q).centre, torch.full((6, 1), 0.7))
+    torch.testing.assert_close(q.median, torch.full((6, 1), 0.7))

@@ -118,3 +118,22 @@ def test_conforms(bounded):
         return Voted(Affine("angle", "scale"), 6, encoder=encoder, copies=3, bounded=bounded)
 
     check_conditional(build(), lambda n: torch.rand(n, 3, 8, 8, dtype=torch.float64), build=build)
+
+
+@pytest.mark.parametrize("bounds", [{"tx": 0.5, "ty": 0.1}, {"tx": (-0.1, 0.5), "ty": (-0.2, 0.3)}])
+def test_translations_within_unlike_bounds_turn_to_first_order(bounds):
+    """Their votes turn in the units of the coordinates, around the identity; tanh bends what is far from it."""
+    group = Affine("tx", "ty", "angle", factored=True, bounds=bounds)
+    head, x = voted(group), torch.rand(4, 3, 8, 8)
+    with torch.no_grad():
+        head.last.weight[:2] *= 1e-4
+    (tx, ty), turn = head(x).median[:, :2].T, head(turned(x)).median[:, :2]
+    assert tx.abs().max() > 1e-6
+    torch.testing.assert_close(turn, torch.stack((ty, -tx), -1), rtol=0.02, atol=1e-7)
+
+
+def test_it_starts_at_the_identity_within_any_bounds():
+    group = Affine("tx", "ty", "angle", factored=True, bounds={"tx": (-0.1, 0.5), "ty": 0.2})
+    encoder = nn.Sequential(nn.Flatten(), nn.Linear(192, 6))
+    head = Voted(group, 6, encoder=encoder, copies=4)
+    torch.testing.assert_close(head(torch.rand(3, 3, 8, 8)).median[:, :2], torch.zeros(3, 2))

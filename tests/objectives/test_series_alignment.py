@@ -9,6 +9,7 @@ from erlangen.data import warped_bumps
 from erlangen.distributions import Dirac
 from erlangen.nets import SeriesLocaliser
 from erlangen.objectives import SeriesAlignment, variance_about_mean
+from erlangen.objectives.series_alignment import _means
 from erlangen.transforms import CPAB, TimeAffine
 
 
@@ -104,3 +105,22 @@ def test_all_warps_together_have_a_price():
 def test_what_does_not_fit_is_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_smoothness_is_that_of_velocities_in_any_coordinates():
+    plain, normal = CPAB((6,)), CPAB((6,), orthonormal=True)
+    v = 0.1 * torch.randn(1, normal.features)
+    x = torch.randn(4, 1, 40)
+    parts = [
+        SeriesAlignment(transform, Fixed(theta), smoothness=0.3, centring=0.7)((x,))
+        for transform, theta in ((plain, normal.element(v)), (normal, v))
+    ]
+    for name, value in parts[0].items():
+        torch.testing.assert_close(parts[1][name], value)
+
+
+def test_means_are_not_rounded_under_autocast():
+    x = torch.randn(5, 2, 30, dtype=torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = _means(x, torch.tensor([0, 1, 0, 1, 1]))
+    torch.testing.assert_close(found, _means(x, torch.tensor([0, 1, 0, 1, 1])))

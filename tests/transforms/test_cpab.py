@@ -101,3 +101,11 @@ def test_independent_orthonormal_coordinates_are_smooth():
 def test_orthonormal_is_for_series():
     with pytest.raises(ValueError, match="orthonormal: received True for images"):
         CPAB((3, 3), orthonormal=True)
+
+
+def test_orthonormal_coordinates_are_not_rounded_under_autocast():
+    transform = CPAB((10,), orthonormal=True).float()
+    v = torch.randn(3, transform.features, dtype=torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = transform.element(v)
+    assert torch.equal(found, transform.element(v))

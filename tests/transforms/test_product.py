@@ -301,3 +301,18 @@ def test_bad_factors():
         Product(Affine(), "Affine")
     with pytest.raises(ValueError, match="not invertible"):
         Product(Crop(), HSV()).inverse(torch.zeros(2, 7))
+
+
+def test_labels_are_not_clipped_as_colours_are():
+    mask = torch.arange(4.0).reshape(1, 1, 2, 2).repeat(1, 1, 2, 2)
+    for factors in ((Affine("tx"), HSV("hue")), (HSV("hue"), Affine("tx"))):
+        transform = Product(*factors)
+        g = transform.element(torch.zeros(1, 2))
+        assert torch.equal(transform.act_mask(g, mask), mask)
+
+
+def test_what_is_no_colour_is_refused_in_any_order():
+    x = torch.rand(1, 3, 4, 4) * 5
+    for factors in ((Affine("tx"), HSV("hue")), (HSV("hue"), Affine("tx"))):
+        with pytest.raises(ValueError, match=r"^x: received .*; accepted is RGB in \[0, 1\]"):
+            Product(*factors)(x, torch.zeros(1, 2))

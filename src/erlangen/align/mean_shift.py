@@ -11,9 +11,11 @@ import torch
 from torch import Tensor
 
 from ..distributions import Conditional, Density, check_over, mean_of, quadrature
+from ..distributions.circle import shortest
+from ..metrics.outputs import evaluating
 from ..transforms import Group, Transform
 from ..transforms.warp import as_signal
-from ..utils.shapes import check_count, check_positive
+from ..utils.shapes import check_count, check_positive, check_weight
 
 __all__ = ["Alignment", "calibrate_gate", "mean_shift"]
 
@@ -47,7 +49,7 @@ def mean_shift(
     step_size: float = 0.5,
     tolerance: float = 1e-3,
     rule: Rule = "compose",
-    along: Collection[str] | None = None,
+    along: Collection[str] | str | None = None,
     gate: float | None = None,
     seed: int = 0,
 ) -> Alignment:
@@ -65,15 +67,16 @@ def mean_shift(
     Args:
         x: inputs; bytes become [0, 1].
         transform: a group; any transform if additive.
-        conditional: the distribution, given an input.
+        conditional: the distribution, given an input; in evaluation mode, whatever its own is.
         steps: the greatest number of steps.
         samples: the number of points for a mean.
         step_size: $\gamma$.
         tolerance: an input has come to rest when the mean lies within this fraction of half of each coordinate's range
             of the identity.
         rule: "compose" or "additive".
-        along: the names of the coordinates that move inputs; all if None. Along a coordinate in which q does not follow
-            its input, as it follows what it was trained to, the mean stays where it is and inputs drift away.
+        along: the names of the coordinates that move inputs, or one name; all if None. Along a coordinate in which q
+            does not follow its input, as it follows what it was trained to, the mean stays where it is and inputs drift
+            away.
         gate: an input is moved only where that makes the identity likelier by so many nats,
             $\log q(e \mid g x) - \log q(e \mid x)$, and else stays where it is; if None all are moved. Where inputs
             are mostly as they should be, to move one that is costs more than to leave one that is not:
@@ -86,9 +89,10 @@ def mean_shift(
     check_count("steps", steps)
     check_count("samples", samples)
     check_positive("step_size", step_size)
+    check_weight("tolerance", tolerance)
     if rule not in get_args(Rule):
         raise ValueError(f"rule: received {rule!r}; accepted is one of {', '.join(get_args(Rule))}")
-    along = transform.names if along is None else along
+    along = transform.names if along is None else [along] if isinstance(along, str) else along
     if unknown := [name for name in along if name not in transform.names]:
         raise ValueError(f"along: received {unknown}; accepted are the coordinates {list(transform.names)}")
     if gate is not None and math.isnan(gate):
@@ -99,14 +103,15 @@ def mean_shift(
     (low, high), origin = transform.bounds, transform.origin.expand(len(x), -1)
     g, moved = transform.element(origin), x
     path, resting = [g], torch.zeros(len(x), dtype=torch.bool, device=x.device)
-    for _ in range(steps):
-        pull = torch.where(free, _mean(conditional(moved), samples, seed) - transform.origin, 0.0)
-        g = advance(g, torch.where(resting[:, None], 0.0, step_size * pull))
-        moved = transform.act(g, x)
-        path.append(g)
-        resting = resting | (pull.abs() <= tolerance * (high - low) / 2).all(-1)
-        if bool(resting.all()):
-            break
+    with evaluating(conditional):
+        for _ in range(steps):
+            pull = torch.where(free, _pull(transform, conditional(moved), samples, seed), 0.0)
+            g = advance(g, torch.where(resting[:, None], 0.0, step_size * pull))
+            moved = transform.act(g, x)
+            path.append(g)
+            resting = resting | (pull.abs() <= tolerance * (high - low) / 2).all(-1)
+            if bool(resting.all()):
+                break
     if gate is not None:
         goes = (_gain(conditional, origin, x, moved) > gate).view(-1, *(1 for _ in g.shape[1:]))
         g = torch.where(goes, g, path[0])
@@ -164,12 +169,15 @@ def _checked(x: Tensor, transform: Transform, conditional: Conditional) -> Tenso
 
 def _gain(conditional: Conditional, origin: Tensor, x: Tensor, moved: Tensor) -> Tensor:
     """By how many nats a move makes the identity likelier, `(B,)`."""
-    return conditional(moved).log_prob(origin) - conditional(x).log_prob(origin)
+    with evaluating(conditional):
+        return conditional(moved).log_prob(origin) - conditional(x).log_prob(origin)
 
 
-def _mean(q: Density, samples: int, seed: int) -> Tensor:
+def _pull(transform: Transform, q: Density, samples: int, seed: int) -> Tensor:
+    """From the identity to the mean of a distribution, on a circle the shortest way."""
     generator = torch.Generator(q.like.device).manual_seed(seed)
-    return mean_of(quadrature(q, samples, points="common", generator=generator), q.periodic, q.ends)[0]
+    mean, _ = mean_of(quadrature(q, samples, points="common", generator=generator), q.periodic, q.ends)
+    return shortest(mean - transform.origin, q.periodic, q.ends)
 
 
 def _composer(transform: Transform) -> Callable[[Tensor, Tensor], Tensor]:

@@ -8,7 +8,7 @@ from .gaussian import Dirac, Gaussian
 from .joint import Joint
 from .mixture import Mixture
 from .presets import PRESETS, preset
-from .quadrature import quadrature
+from .quadrature import enumerates, quadrature
 from .realnvp import RealNVP
 from .spline import SplineFlow
 from .student import StudentT
@@ -34,6 +34,7 @@ __all__ = [
     "StudentT",
     "check_over",
     "crop_table",
+    "enumerates",
     "mean_of",
     "preset",
     "quadrature",

@@ -20,6 +20,7 @@ __all__ = [
     "normal_cdf",
     "normal_score",
     "reach",
+    "shortest",
     "wrap",
     "wrapped_normal_cdf",
     "wrapped_normal_score",
@@ -62,6 +63,19 @@ def reach(periodic: Sequence[bool], like: Tensor) -> Tensor:
 def wrap(angle: Tensor) -> Tensor:
     r"""The representative of an angle in $[-\pi, \pi)$."""
     return torch.remainder(angle + math.pi, 2 * math.pi) - math.pi
+
+
+def shortest(gap: Tensor, periodic: Sequence[bool], ends: tuple[Tensor, Tensor]) -> Tensor:
+    """Differences of coordinates, on a circle the shortest way round it.
+
+    Shape:
+        gap: `(..., d)`; ends: those of each coordinate's range, `(d,)` each; result: `(..., d)`.
+    """
+
+    def circle(gap: Tensor, low: Tensor, high: Tensor) -> Tensor:
+        return gap - (high - low) * (gap / (high - low)).round()
+
+    return by_kind(periodic, lambda gap, low, high: gap, circle, gap, *ends)
 
 
 def circular_mean(angle: Tensor, weights: Tensor) -> Tensor:

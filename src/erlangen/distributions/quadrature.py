@@ -11,7 +11,12 @@ from ..utils.shapes import check_count, describe
 from .density import Density, Points
 from .noise import SOURCES
 
-__all__ = ["quadrature"]
+__all__ = ["enumerates", "quadrature"]
+
+
+def enumerates(q: Distribution, exact: bool = True) -> bool:
+    """Whether the points of a distribution are all that it has, each with its probability, and not samples."""
+    return isinstance(q, Density) and q.has_enumerate_support and (exact or q.degenerate)
 
 
 def quadrature(
@@ -53,7 +58,7 @@ def quadrature(
     if points not in SOURCES:
         raise ValueError(f"points: received {points!r}; accepted is one of {', '.join(map(repr, SOURCES))}")
     if isinstance(q, Density):
-        if q.has_enumerate_support and (exact or q.degenerate):
+        if enumerates(q, exact):
             return q.enumerated()
         return q.draw(SOURCES[points](torch.Size([n]), q.batch_shape, q.like, generator), pathwise=False)
     if not isinstance(q, Distribution) or not q.has_rsample or len(q.event_shape) != 1:

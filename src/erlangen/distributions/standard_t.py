@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from ..utils.shapes import check_positive
 from .circle import wrap
 
-__all__ = ["LEAST_DOF", "WIDEST", "StandardT"]
+__all__ = ["LEAST_DOF", "WIDEST", "StandardT", "log_tails"]
 
 Array = NDArray[np.floating[Any]]
 
@@ -58,7 +58,7 @@ class StandardT(nn.Module):
         self.truncation = None if truncation is None else check_positive("truncation", truncation)
         self.log_peak = -math.log(2 * float(_mills(np.zeros(1), self.dof)[0])) - 0.5 * math.log(self.dof)
         self.entropy = _entropy(self.dof) - self.log_peak
-        self.mass = 1.0 if self.truncation is None else _mass(self.truncation, self.dof)
+        self.mass = 1.0 if self.truncation is None else -math.expm1(log_tails(self.truncation, self.dof))
         dtype = torch.get_default_dtype()
         for name, table in _tables(self.dof).items():
             self.register_buffer(name, torch.from_numpy(table).to(dtype), persistent=False)
@@ -152,9 +152,9 @@ def _depth(w: Array, dof: float) -> Array:
     return np.log(_mills(np.zeros(1), dof)) - np.log(_mills(w, dof)) + dof * log_cosh
 
 
-def _mass(truncation: float, dof: float) -> float:
-    """The mass between the ends of a truncation."""
-    return -math.expm1(-float(_depth(np.array([math.asinh(truncation / math.sqrt(dof))]), dof)[0]))
+def log_tails(t: float, dof: float) -> float:
+    """The logarithm of the mass beyond ±t, which has all its digits however little that is."""
+    return -float(_depth(np.array([math.asinh(t / math.sqrt(dof))]), dof)[0])
 
 
 def _entropy(dof: float) -> float:

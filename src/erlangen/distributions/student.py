@@ -102,6 +102,11 @@ class StudentDensity(Density):
         return self.mode
 
     @property
+    def median(self) -> Tensor:
+        """The centres (on the circle, the centre of symmetry)."""
+        return self.mode
+
+    @property
     def mode(self) -> Tensor:
         """The centres."""
         return by_kind(self.periodic, lambda z: z, wrap, self.loc)

@@ -76,6 +76,8 @@ class UniformDensity(Density):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Minus the entropy inside the box, minus infinity outside."""
+        # What a flow or a bound brings back to an end may miss it by rounding.
+        slack = 4 * torch.finfo(self.low.dtype).eps * torch.maximum(self.low.abs(), self.high.abs())
 
         def circle(v: Tensor, low: Tensor, first: Tensor, last: Tensor) -> Tensor:
             return low + torch.remainder(v - low, last - first)
@@ -83,9 +85,7 @@ class UniformDensity(Density):
         def line(v: Tensor, low: Tensor, first: Tensor, last: Tensor) -> Tensor:
             return v + torch.zeros_like(low)
 
-        value = by_kind(self.periodic, line, circle, self.coordinates(value), self.low, *self.ends)
-        # What a flow or a bound brings back to an end may miss it by rounding.
-        slack = 4 * torch.finfo(value.dtype).eps * torch.maximum(self.low.abs(), self.high.abs())
+        value = by_kind(self.periodic, line, circle, self.coordinates(value), self.low - slack, *self.ends)
         inside = ((value >= self.low - slack) & (value <= self.high + slack)).all(-1)
         return torch.where(inside, -self.entropy(), -math.inf)
 
@@ -174,7 +174,9 @@ class GlobalUniform(_Box):
         """The same box for each input."""
         low, high = _room(self)
         width = self.half_width
-        low, high = self.origin - torch.minimum(width, low), self.origin + torch.minimum(width, high)
+        # Not by a minimum, which halves the gradient of a width that is as wide as there is room.
+        below, above = (torch.where(width <= room, width, room) for room in (low, high))
+        low, high = self.origin - below, self.origin + above
         return UniformDensity(low.expand(len(h), -1), high.expand(len(h), -1), self.periodic, _ends(self))
 
 
@@ -231,9 +233,12 @@ def _ends(conditional: Conditional) -> tuple[Tensor, Tensor] | None:
 
 
 def _room(conditional: Conditional) -> tuple[Tensor, Tensor]:
-    """How far each coordinate can go below and above the origin."""
+    """How far each coordinate can go below and above the origin; on a circle half of it, wherever the origin lies."""
     origin = conditional.origin
     if conditional.bounds is not None:
-        return origin - conditional.bounds[0], conditional.bounds[1] - origin
+        half = (conditional.bounds[1] - conditional.bounds[0]) / 2
+        rooms = (origin - conditional.bounds[0], conditional.bounds[1] - origin)
+        below, above = (by_kind(conditional.periodic, lambda room, _: room, lambda _, h: h, r, half) for r in rooms)
+        return below, above
     end = reach(conditional.periodic, origin)
     return end, end

@@ -28,6 +28,12 @@ def _samples(angle: Tensor) -> Tensor:
     return check_tensor("angle", angle, "angles (S, ...), at least one sample", angle.ndim > 0 and len(angle) > 0)
 
 
+def _share(share: object) -> float:
+    if not isinstance(share, int | float) or not 0 < share <= 1:
+        raise ValueError(f"share: received {share!r}; accepted is a share, 0 < share <= 1")
+    return float(share)
+
+
 def share_within(angle: Tensor, half_width: float) -> Tensor:
     r"""The share of the samples within $\pm$ `half_width` of zero on the circle.
 
@@ -44,7 +50,7 @@ def central_span(angle: Tensor, share: float = 0.98) -> Tensor:
     Shape:
         angle: in radians, `(S, ...)`; result: the length in radians, `(...)`.
     """
-    angle = wrap(_samples(angle)).sort(0).values
+    angle, share = wrap(_samples(angle)).sort(0).values, _share(share)
     low, high = (round(end * (len(angle) - 1)) for end in ((1 - share) / 2, (1 + share) / 2))
     return angle[high] - angle[low]
 
@@ -59,7 +65,7 @@ def half_range(angle: Tensor, share: float = 0.98) -> Tensor:
         >>> round(math.degrees(half_range(torch.linspace(-0.5, 0.5, 1001) + 3)), 1)
         28.1
     """
-    angle = wrap(_samples(angle)).sort(0).values
+    angle, share = wrap(_samples(angle)).sort(0).values, _share(share)
     many = math.ceil(share * len(angle) - 1e-9)
     around = torch.cat((angle, angle + 2 * math.pi))
     return (around[many - 1 : many - 1 + len(angle)] - around[: len(angle)]).amin(0) / 2

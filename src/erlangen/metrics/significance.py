@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from ..distributions.standard_t import StandardT
+from ..distributions.standard_t import log_tails
 
 __all__ = ["two_sample_t"]
 
@@ -34,4 +34,4 @@ def two_sample_t(first: Sequence[float], second: Sequence[float]) -> float:
     if gap == 0 or squares == 0:
         return 1.0 if gap == 0 else 0.0
     dof = n + m - 2
-    return 1 - StandardT(dof, truncation=gap / math.sqrt(squares / dof * (1 / n + 1 / m))).mass
+    return math.exp(log_tails(gap / math.sqrt(squares / dof * (1 / n + 1 / m)), dof))

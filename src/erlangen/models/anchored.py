@@ -68,12 +68,13 @@ class Anchored(Conditional):
     r"""A pose in the frame of moments: $f(x) = a(x)\, \phi(a(x)^{-1} x)$ with $a(x) = T(c)\, L$.
 
     c is the centre of mass. With a scale among the coordinates $L = e^s$ is the ratio of the mean radius to `radius`;
-    with an angle and two scales it is a symmetric root of the covariance, in the same unit (see `moments`). The inner
-    conditional then sees every image at one place, in one size and round: of all affine maps only turns are left, and
-    these are for `Voted`. So the pose is equivariant by construction. In coordinates that are not closed, as an angle
-    and two scales without the shear, the shear of f(x) is left out (`Affine.project`); $\phi$ has it nevertheless,
-    for what is upright and what is slanted. It is for images whose subject stands on black; a photograph's mass says
-    nothing of its pose.
+    with scales along the axes and no angle it has one such ratio for each axis (of a stretch alone, what differs
+    between them); with an angle and two scales it is a symmetric root of the covariance, in the same unit (see
+    `moments`). The inner conditional then sees every image at one place, in one size and round: of all affine maps only
+    turns are left, and these are for `Voted`. So the pose is equivariant by construction. In coordinates that are not
+    closed, as an angle and two scales without the shear, the shear of f(x) is left out (`Affine.project`); $\phi$ has
+    it nevertheless, for what is upright and what is slanted. It is for images whose subject stands on black; a
+    photograph's mass says nothing of its pose.
 
     Args:
         transform: an `Affine` with `factored=True` that has both translations.
@@ -93,7 +94,9 @@ class Anchored(Conditional):
         self.inner, self.radius = inner, check_positive("radius", radius)
         self.whole, self.part = within, transform
         self.round = "shear" in within.names
-        self.scaled = "scale" in transform.names or {"sx", "sy"} <= set(transform.names)
+        names = set(transform.names)
+        self.axes = "angle" not in names and bool({"sx", "sy", "stretch"} & names)
+        self.scaled = "scale" in names
 
     @staticmethod
     def within(transform: Affine) -> Affine:
@@ -112,12 +115,22 @@ class Anchored(Conditional):
         eye = torch.eye(2, dtype=x.dtype, device=x.device).expand_as(covariance)
         if self.round:
             linear = root(covariance, (2 / max(x.shape[2:])) ** 2 / 12) * (2**0.5 / self.radius)
+        elif self.axes:
+            linear = torch.diag_embed(self._along(covariance.diagonal(dim1=-2, dim2=-1)))
         elif self.scaled:
             radius = covariance.diagonal(dim1=-2, dim2=-1).sum(-1).sqrt()
             linear = eye * (radius / self.radius)[:, None, None]
         else:
             linear = eye
         return with_last_row(torch.cat((linear, centre[..., None]), -1))
+
+    def _along(self, variance: Tensor) -> Tensor:
+        """What images are scaled by along x and y, as far as the coordinates can say it, `(B, 2)`."""
+        names, ratio = self.part.names, (2 * variance).sqrt() / self.radius
+        if "stretch" in names:
+            return ratio if "scale" in names else (ratio / ratio.flip(-1)).sqrt()
+        free = zip(("sx", "sy"), ratio.unbind(-1), strict=True)
+        return torch.stack([each if name in names else torch.ones_like(each) for name, each in free], -1)
 
     def forward(self, x: Tensor) -> Density:
         """A normal for each input, around its moments."""

@@ -10,10 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import Distribution
 
-from ..distributions import Conditional, Points, check_over, quadrature
+from ..distributions import Conditional, Points, check_over, enumerates, quadrature
+from ..distributions.circle import shortest
 from ..transforms import Transform
 from ..transforms.warp import as_signal, signal_like
-from ..utils.shapes import check_count, check_positive, check_tensor, describe
+from ..utils.shapes import check_count, check_positive, check_tensor, compute_dtype, describe
 from .localisation import Localisation, localisation
 
 __all__ = ["Averaged", "Prediction", "Space", "average", "logits_of"]
@@ -68,7 +69,7 @@ def average(logits: Tensor, log_weights: Tensor, space: Space = "prob") -> Tenso
     Shape:
         logits: `(S, B, K)`; log_weights: `(S, B)`; result: `(B, K)`.
     """
-    weights = log_weights.unsqueeze(-1)
+    logits, weights = logits.to(compute_dtype(logits)), log_weights.unsqueeze(-1)
     if space == "prob":
         return (weights + logits.log_softmax(-1)).logsumexp(0)
     scores = logits if space == "logit" else logits.log_softmax(-1)
@@ -181,7 +182,8 @@ class Averaged(nn.Module):
     def classify(self, x: Tensor) -> Tensor:
         """The logits of inputs as they are, `(B, K)`."""
         logits = self.output_fn(self.model(x if self.normalise is None else self.normalise(x)))
-        return check_tensor("model", logits, f"a classifier with logits ({len(x)}, K)", logits.shape[:1] == x.shape[:1])
+        ok = logits.ndim == 2 and len(logits) == len(x)
+        return check_tensor("model", logits, f"a classifier with logits ({len(x)}, K)", ok)
 
     def views(self, x: Tensor, v: Tensor) -> Tensor:
         """The logits of transformed inputs, `(S, B, K)`, at most `largest` of them at a time."""
@@ -204,11 +206,29 @@ class Averaged(nn.Module):
         return quadrature(q, n, points=self.points, exact=self.exact)
 
     def _near(self, q: Distribution, distance: float) -> Points:
-        """Of many points the first within the distance, and others only if these are too few."""
-        many = self._points(q, 15 * self._count)
-        low, high = self.transform.bounds
-        far = ((many.v - self.transform.origin) / ((high - low) / 2)).norm(dim=-1) >= distance
-        first = far.to(torch.uint8).sort(dim=0, stable=True).indices[: self._count]
-        v = many.v.gather(0, first.unsqueeze(-1).expand(-1, -1, many.v.shape[-1]))
-        log_weights = torch.full_like(many.log_weights[: self._count], -math.log(self._count))
-        return Points(v, log_weights, many.log_q.gather(0, first))
+        """Of many points some within the distance, and others only if these are too few."""
+        many, (low, high) = self._points(q, 15 * self._count), self.transform.bounds
+        gap = shortest(many.v - self.transform.origin, self.transform.periodic, (low, high))
+        near = (gap / ((high - low) / 2)).norm(dim=-1) < distance
+        if enumerates(q, self.exact):
+            some = near | ~near.any(0)
+            log_weights = many.log_weights.masked_fill(~some, -math.inf)
+            return many._replace(log_weights=log_weights - log_weights.logsumexp(0))
+        chosen = _preferred(near, self._count)
+        log_weights = many.log_weights.gather(0, chosen)
+        v = many.v.gather(0, chosen.unsqueeze(-1).expand(-1, -1, many.v.shape[-1]))
+        return Points(v, log_weights - log_weights.logsumexp(0), many.log_q.gather(0, chosen))
+
+
+def _preferred(near: Tensor, n: int) -> Tensor:
+    """Which n points to take: near ones, evenly from the first to the last, and others likewise if these are too few.
+
+    Points come in order, component after component of a mixture: the first ones would be those of a few components.
+
+    Shape:
+        near: `(N, B)` with N > n; result: indices `(n, B)`.
+    """
+    order, k = (~near).to(torch.uint8).sort(dim=0, stable=True).indices, near.sum(0)
+    j = torch.arange(n, device=near.device).unsqueeze(-1)
+    enough, rest = (2 * j + 1) * k // (2 * n), (2 * (j - k) + 1) * (len(near) - k) // (2 * (n - k).clamp(min=1))
+    return order.gather(0, torch.where(k >= n, enough, torch.where(j < k, j, k + rest)))

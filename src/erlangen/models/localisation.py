@@ -9,7 +9,8 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from ..distributions import Density, mean_of, quadrature
-from ..distributions.circle import by_kind, wrap
+from ..distributions.circle import shortest
+from ..distributions.student import StudentDensity
 from ..utils.seeds import generator
 from ..utils.shapes import check_count, describe
 
@@ -22,7 +23,8 @@ class Localisation(NamedTuple):
     """The transformation of each input, and its uncertainty.
 
     Attributes:
-        centre: the mean of each coordinate, circular for a periodic one, `(B, d)`.
+        centre: the mean of each coordinate, circular for a periodic one, `(B, d)`; the median of a Student's t without
+            bounds that has no mean.
         deviation: the distance from the centre within which a coordinate lies with probability 0.683: the standard
             deviation of a normal, and finite for Student's t, which may have none, `(B, d)`.
     """
@@ -47,14 +49,9 @@ def localisation(q: Distribution, points: int = 512) -> Localisation:
     try:
         centre = q.mean
     except NotImplementedError:
-        centre = mean_of(many, q.periodic, q.ends)[0]
-    low, high = q.ends
-
-    def circle(gap: Tensor, low: Tensor, high: Tensor) -> Tensor:
-        turn = (high - low) / (2 * torch.pi)
-        return wrap(gap / turn) * turn
-
-    gap = by_kind(q.periodic, lambda gap, low, high: gap, circle, many.v - centre, low, high).abs()
+        # The mean of samples of a t that has no mean is anywhere.
+        centre = q.median if isinstance(q, StudentDensity) else mean_of(many, q.periodic, q.ends)[0]
+    gap = shortest(many.v - centre, q.periodic, q.ends).abs()
     weight = many.log_weights.exp().unsqueeze(-1).expand_as(gap)
     order = gap.argsort(0)
     below = weight.gather(0, order).cumsum(0) < SHARE

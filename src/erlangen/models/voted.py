@@ -56,14 +56,15 @@ class Voted(Conditional):
         name: the periodic coordinate that is voted on; "angle" if there is one, else the first.
         spread: the initial scale, see the convention in `erlangen.distributions.base`.
         bounded: whether linear coordinates are held within the bounds of the transform, by tanh. Translations that are
-            bounded turn before tanh, so that they are equivariant to its first order only. False is for coordinates
-            that live on lines and angles in radians.
+            bounded turn before tanh, in their own units, so that they are equivariant to its first order only. False is
+            for coordinates that live on lines and angles in radians.
 
     Shape:
         input: images `(B, C, H, W)`; result: batch_shape `(B,)`, event_shape `(d,)`.
     """
 
     turns: Tensor
+    units: Tensor
 
     def __init__(
         self,
@@ -84,6 +85,7 @@ class Voted(Conditional):
         self.turn: Transform = Affine("angle") if name == "angle" else HSV("hue")
         turns = torch.arange(self.copies) * (2 * math.pi / self.copies)
         self.register_buffer("turns", turns.to(self.origin), persistent=False)
+        self.register_buffer("units", self._units(), persistent=False)
         sizes = [2 if p else 1 for p in self.periodic]
         self.last = nn.Linear(context, sum(sizes) + 1)
         with torch.no_grad():  # lines start at the identity; directions must start somewhere
@@ -124,13 +126,21 @@ class Voted(Conditional):
         said[self.name] = _turned(said[self.name], self.turns)
         if self.name == "angle" and "tx" in said:
             # The turn takes x to the right towards minus y, which is up: see the conventions.
-            moved = _turned(torch.cat((said["tx"], -said["ty"]), -1), self.turns)
-            said["tx"], said["ty"] = moved[..., :1], -moved[..., 1:]
+            (ox, sx), (oy, sy) = (self.units[:, self.names.index(name)].unbind() for name in ("tx", "ty"))
+            moved = _turned(torch.cat((sx * (said["tx"] - ox), sy * (oy - said["ty"])), -1), self.turns)
+            said["tx"], said["ty"] = ox + moved[..., :1] / sx, oy - moved[..., 1:] / sy
         loc = []
         for name, periodic in zip(self.names, self.periodic, strict=True):
             votes = said[name] if name == self.name else weight * said[name]
             loc.append(direction(votes.sum(1)) if periodic else votes.sum(1).squeeze(-1))
         return GaussianDensity(torch.stack(loc, -1), positive(self.scale), self.periodic)
+
+    def _units(self) -> Tensor:
+        """The identity in standard coordinates, and how far a small step from it goes in each one's own, `(2, d)`."""
+        start = self.start
+        if self.bounds is None:
+            return torch.stack((start, torch.ones_like(start)))
+        return torch.stack((start, (self.bounds[1] - self.bounds[0]) / 2 / start.cosh().square()))
 
 
 def _turned(u: Tensor, turns: Tensor) -> Tensor:

@@ -38,13 +38,14 @@ def _means(x: Tensor, y: Tensor | None) -> Tensor:
     """For each series of a batch the mean of its class, `(N, C, L)`, without a look at the values."""
     y = torch.zeros(len(x), device=x.device) if y is None else y
     same = (y == y[:, None]).to(x.dtype)
-    return ((same / same.sum(1, keepdim=True)) @ x.flatten(1)).view_as(x)
+    with torch.autocast(x.device.type, enabled=False):  # as warps, which make what is averaged here
+        return ((same / same.sum(1, keepdim=True)) @ x.flatten(1)).view_as(x)
 
 
 class SeriesAlignment(Objective):
     r"""Warps of time that make series alike, predicted from each series by itself.
 
-    $$ \mathcal{L} = \frac{1}{N} \sum_i \bigl\| x_i - T_{-\theta_i} m_{y_i} \bigr\|^2
+    $$ \mathcal{L} = \frac{1}{NCL} \sum_i \bigl\| x_i - T_{-\theta_i} m_{y_i} \bigr\|^2
         + \lambda\, \frac{1}{N} \sum_i \sum_k \bigl(\theta_{i,k+1} - \theta_{i,k}\bigr)^2
         + \gamma\, \Bigl\| \frac{1}{N} \sum_i \theta_i \Bigr\|^2, \qquad
         m_y = \operatorname{mean}_{y_j = y} T_{\theta_j} x_j. $$
@@ -89,8 +90,9 @@ class SeriesAlignment(Objective):
         theta = self.conditional(x).mode
         means = _means(self.transform(x, theta), y)
         error = (x - self.transform(means, -theta)).square().mean()
-        ends = F.pad(theta, (1, 1)) if self.transform.field.zero_boundary else theta
+        velocity = self.transform.element(theta)
+        ends = F.pad(velocity, (1, 1)) if self.transform.field.zero_boundary else velocity
         stretch = ends.diff(dim=-1).square().sum(-1).mean()
-        centre = theta.mean(0).square().sum()
+        centre = velocity.mean(0).square().sum()
         loss = error + self.smoothness * stretch + self.centring * centre
         return {"loss": loss, "error": error, "stretch": stretch}

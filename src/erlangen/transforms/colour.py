@@ -80,9 +80,7 @@ class HSV(Group):
         x = as_signal(x, "bilinear", g)
         if x.ndim != 4 or x.shape[1] != 3:
             raise ValueError(f"x: received {describe(x)}; accepted by HSV are RGB images (B, 3, H, W)")
-        slack = 1e-6  # of rounding
-        inside = (x >= -slack) & (x <= 1 + slack)
-        check_true("x", inside, f"{describe(x)} with values outside", "RGB in [0, 1] (or uint8)")
+        check_levels(x)
         self.check_batch(g, x, "x")
         hue, saturation, value = _to_hsv(clip(x.to(g.dtype)))
         d_hue, *factors = (part[..., None, None] for part in g.unbind(-1))
@@ -102,6 +100,13 @@ class HSV(Group):
         g = self.elements_like(g)
         self.check_batch(g, as_signal(mask, "nearest"), "mask")
         return mask.expand(*g.shape[:-2], *mask.shape)
+
+
+def check_levels(x: Tensor) -> None:
+    """Raises a `ValueError` unless values are in [0, 1], to rounding."""
+    slack = 1e-6
+    inside = (x >= -slack) & (x <= 1 + slack)
+    check_true("x", inside, f"{describe(x)} with values outside", "RGB in [0, 1] (or uint8)")
 
 
 def clip(x: Tensor) -> Tensor:

@@ -83,7 +83,8 @@ class CPAB(Spatial):
     def element(self, v: Tensor) -> Tensor:
         """The velocities: the coordinates themselves, unless they are `orthonormal`."""
         v = self.coordinates(v)
-        return v if self.basis is None else v @ self.basis.to(v.dtype)
+        # Not as a matrix product, which autocast and coarse products would round.
+        return v if self.basis is None else (v.unsqueeze(-1) * self.basis.to(v.dtype)).sum(-2)
 
     def inverse(self, g: Tensor) -> Tensor:
         """The flow backwards in time: −θ."""

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ..utils.shapes import describe, eager_on_cpu
 from .affine import MatrixGroup
 from .base import FiniteGroup, Group, Transform
-from .colour import clip
+from .colour import check_levels, clip
 from .discrete import Permutations
 from .matrix import compose_matrices
 
@@ -153,7 +153,9 @@ class Product(Transform):
             # Every sample has its own signal by now: samples join the batch.
             batch = out.shape[: samples + 1]
             h = h.expand(*batch, *factor.element_shape).flatten(0, samples)
-            if factor.acts_on == "colours" and out.is_floating_point() and out.ndim == x.ndim + samples and x.ndim == 4:
+            if action is _act and factor.acts_on == "colours" and x.ndim == 4:
+                if x.is_floating_point():
+                    check_levels(x)
                 out = clip(out)  # bicubic interpolation and splines overshoot
             moved = action(factor, h, out.flatten(0, samples))
             out = moved.unflatten(0, batch)
