@@ -14,9 +14,12 @@ from erlangen.distributions.bounded import BoundedDensity
 from erlangen.distributions.gaussian import Atom, GaussianDensity
 from erlangen.models import Averaged
 from erlangen.objectives import PoseLikelihood
+from erlangen.papers.genuine import figure4 as drifts
+from erlangen.papers.genuine import figure5 as slopes
 from erlangen.papers.ltt import figure4, figure7c, poses
 from erlangen.papers.ltt.classify import build, predictions, scores
 from erlangen.papers.ltt.recipes import PUBLISHED, WAYS, recipe
+from erlangen.papers.pstn import figure11 as calibration
 from erlangen.transforms import Affine
 
 SIZE, REACH = 32, math.radians(40)
@@ -223,3 +226,22 @@ def test_images_are_turned_counter_clockwise_in_bytes():
     x = torch.randint(256, (3, 1, 8, 8), dtype=torch.uint8)
     assert torch.equal(figure7c.turned(x, 0), x)
     assert torch.equal(figure7c.turned(x, 90), x.rot90(1, (-2, -1)))
+
+
+def test_comparisons_of_the_second_paper_are_made_of_what_is_stored():
+    """Methods may be run one by one: what compares them is computed when rows are read."""
+    same = {"group": "R4", "dataset": "mnist", "seed": 0}
+    drift = [{**same, "method": method, "growth": growth} for method, growth in (("da", 6.0), ("ir", 2.0))]
+    assert [row["faster"] for row in drifts.compare(drift)] == [3.0, 1.0]
+    assert "faster" not in drifts.compare([{**same, "method": "da", "growth": 6.0}])[0]
+    steep = [{**same, "method": method, "sigma_max": size} for method, size in (("logit", 1.0), ("da", 4.0))]
+    assert [row["share"] for row in slopes.compare(steep)] == [0.25, 1.0]
+    other = {**same, "seed": 1, "method": "logit", "sigma_max": 1.0}
+    assert "share" not in slopes.compare([*steep, other])[2]
+
+
+def test_calibration_is_compared_with_both_rivals_or_not_at_all():
+    mean = {"dataset": "mnist100", "seed": 0, "part": "folds"}
+    rows = [{**mean, "method": method, "ece": e} for method, e in (("cnn", 0.2), ("stn", 0.3), ("pstn", 0.1))]
+    assert calibration.compare(rows)[2]["below"] == pytest.approx(-0.1)
+    assert "below" not in calibration.compare([{**mean, "method": "pstn", "ece": 0.1}, dict(rows[0])])[0]
