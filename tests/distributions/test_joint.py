@@ -13,7 +13,7 @@ from erlangen.distributions.joint import JointDensity
 from erlangen.distributions.mixture import MixtureDensity
 from erlangen.distributions.noise import SOURCES, Stratified
 from erlangen.testing import check_conditional
-from erlangen.transforms import Affine, Flips, Product
+from erlangen.transforms import Affine, Flips, Product, Rotations
 
 CONTEXT, ROWS = 4, 4000
 INDICES = torch.arange(3, dtype=torch.float64)[:, None]
@@ -214,3 +214,14 @@ def test_parts_of_different_batches_are_refused():
 def test_a_choice_beside_a_density_passes_the_checks():
     """Two coordinates of which one is discrete have nothing that could be integrated over the plane."""
     check_conditional(Joint(Categorical.over(Flips(), 4), Gaussian.over(Affine("tx"), 4)))
+
+
+def test_a_point_beside_a_finite_support_that_is_sampled():
+    parts = Dirac(1, 3, bounds=(-1.0, 1.0)), Categorical.over(Rotations(4), 3)
+    q = Joint(*parts)(torch.randn(2, 3))
+    v, log_weights, log_q = quadrature(q, 64, exact=False)
+    assert v.shape == (64, 2, 2)
+    torch.testing.assert_close(v[..., 0], q.parts[0].mean[:, 0].expand(64, 2))
+    assert len(v[..., 1].unique()) == 4
+    torch.testing.assert_close(log_weights.exp().sum(0), torch.ones(2))
+    torch.testing.assert_close(log_q, q.parts[1].log_prob(v[..., 1:]))

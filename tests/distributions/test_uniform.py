@@ -5,8 +5,7 @@ import math
 import pytest
 import torch
 
-from erlangen.distributions import Bounded, GlobalUniform, MeanFieldUniform
-from erlangen.distributions import uniform as module
+from erlangen.distributions import Bounded, GlobalUniform, MeanFieldUniform, heads
 from erlangen.distributions.uniform import UniformDensity
 from erlangen.transforms import Affine, Crop
 
@@ -70,7 +69,7 @@ def test_a_width_at_its_bound_moves_only_inward(bounds, origin):
 
 def test_a_clamped_width_never_returns(monkeypatch):
     """The twin: with a plain minimum, a width that passed its bound has no gradient in either direction."""
-    monkeypatch.setattr(module._Inward, "apply", torch.minimum)
+    monkeypatch.setattr(heads._Inward, "apply", torch.minimum)
     net = with_width(10.0, bounds=(-1.0, 3.0), origin=[2.0])
     net(BATCH).entropy().sum().backward()
     assert net.raw.grad == 0

@@ -7,6 +7,7 @@ from torch.distributions import Normal
 
 from erlangen.metrics import iwlb
 from erlangen.models import VAE, AugVAE, InvVAE, SymmetryModel
+from erlangen.models.vae import _normal
 from erlangen.nets import PixelDecoder, PixelEncoder
 from erlangen.objectives import Elbo
 from erlangen.transforms import Affine
@@ -179,3 +180,15 @@ def test_images_of_other_types_and_without_values_are_refused():
         iwlb(vae.log_weights, x / 0)
     with pytest.raises(ValueError, match=r"shape: received \(1, 10, 10\); accepted is .* H a multiple of 4"):
         VAE((1, 10, 10))
+
+
+def test_a_scale_that_fell_to_the_least_can_grow_again():
+    """With a clamp it had no gradient in either direction."""
+    raw = torch.tensor([-8.0], requires_grad=True)
+    q = _normal(torch.zeros(1, 1), raw, 1)
+    assert q.stddev.item() == pytest.approx(0.01)
+    q.log_prob(torch.full((1, 1), 0.5)).neg().sum().backward()  # far away: the scale should be greater
+    assert raw.grad.item() < 0
+    raw.grad = None
+    _normal(torch.zeros(1, 1), raw, 1).log_prob(torch.zeros(1, 1)).neg().sum().backward()  # it should be less
+    assert raw.grad.item() == 0

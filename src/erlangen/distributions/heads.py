@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 
 from ..utils.shapes import check_count, describe
 
-__all__ = ["Head", "inverse_positive", "positive"]
+__all__ = ["Head", "at_least", "at_most", "inverse_positive", "positive"]
 
 FLOOR = 1e-6  # no scale below this: its logarithm stays finite in float32
 
@@ -25,6 +26,38 @@ def inverse_positive(y: Tensor) -> Tensor:
     """The number that `positive` maps to y."""
     y = (y - FLOOR).clamp(min=FLOOR)
     return y + torch.log(-torch.expm1(-y))
+
+
+class _Inward(torch.autograd.Function):
+    """The lesser of two; where the first is beyond the second, only a gradient that leads back passes."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, greatest: Tensor) -> Tensor:
+        """The lesser."""
+        return torch.minimum(x, greatest)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        """Remembers where it is too great."""
+        ctx.save_for_backward(inputs[0] > inputs[1])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        """Descent lowers what has a positive gradient."""
+        (grad,), (beyond,) = grads, ctx.saved_tensors
+        return torch.where(beyond & (grad < 0), 0.0, grad), None
+
+
+def at_most(x: Tensor, greatest: Tensor) -> Tensor:
+    """The lesser of two. A clamp would keep what is beyond for ever; here a gradient that leads back passes."""
+    return _Inward.apply(x, greatest)  # pyright: ignore[reportReturnType]
+
+
+def at_least(x: Tensor, least: Tensor) -> Tensor:
+    """The greater of two, likewise."""
+    return -at_most(-x, -least)
 
 
 class Head(nn.Module):

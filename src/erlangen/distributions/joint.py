@@ -99,7 +99,8 @@ class JointDensity(Density):
 
     def draw(self, noise: Noise, *, pathwise: bool = True) -> Points:
         """Samples of every part, each with its own numbers of the same noise."""
-        v, log_weights, log_q = zip(*(p.draw(noise, pathwise=pathwise) for p in self.parts), strict=True)
+        points = (_point(p, noise) if p.degenerate else p.draw(noise, pathwise=pathwise) for p in self.parts)
+        v, log_weights, log_q = zip(*points, strict=True)
         return Points(_join(v), _sum(log_weights) - (len(v) - 1) * noise.equal_weights(), _sum(log_q))
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -125,6 +126,12 @@ class JointDensity(Density):
     @property
     def _sizes(self) -> list[int]:
         return [len(p.periodic) for p in self.parts]
+
+
+def _point(q: Density, noise: Noise) -> Points:
+    """The one point of a density, as often as samples are drawn."""
+    (v, _, log_q), log_weights = q.enumerated(), noise.equal_weights()
+    return Points(v.expand(*log_weights.shape, -1), log_weights, log_q.expand_as(log_weights))
 
 
 def _join(blocks: Sequence[Tensor]) -> Tensor:

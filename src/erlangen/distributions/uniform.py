@@ -14,7 +14,7 @@ from ..utils.shapes import check_finite, check_tensor, check_true, expands
 from .base import Conditional
 from .circle import by_kind, reach
 from .density import Density, Points
-from .heads import FLOOR, Head, inverse_positive, positive
+from .heads import FLOOR, Head, at_most, inverse_positive, positive
 from .noise import Noise
 
 __all__ = ["GlobalUniform", "MeanFieldUniform", "UniformDensity"]
@@ -90,28 +90,6 @@ class UniformDensity(Density):
         return torch.where(inside, -self.entropy(), -math.inf)
 
 
-class _Inward(torch.autograd.Function):
-    """The lesser of a width and its greatest; beyond that, only a gradient that leads back passes."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(width: Tensor, greatest: Tensor) -> Tensor:
-        """The lesser."""
-        return torch.minimum(width, greatest)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
-        """Remembers where the width is too great."""
-        ctx.save_for_backward(inputs[0] > inputs[1])
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        """Descent lowers a width whose gradient is positive."""
-        (grad,), (beyond,) = grads, ctx.saved_tensors
-        return torch.where(beyond & (grad < 0), 0.0, grad), None
-
-
 class _Box(Conditional):
     """A conditional that heeds its bounds itself."""
 
@@ -162,7 +140,7 @@ class GlobalUniform(_Box):
         """The half-width of each coordinate's range, `(d,)`."""
         width = positive(self.raw)
         low, high = _room(self)
-        return _Inward.apply(width, torch.maximum(low, high))  # pyright: ignore[reportReturnType]
+        return at_most(width, torch.maximum(low, high))
 
     def encode(self, x: Tensor) -> Tensor:
         """Any batch of inputs."""

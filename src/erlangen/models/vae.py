@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.distributions import Independent, Normal
 
+from ..distributions.heads import at_least
 from ..nets import PixelDecoder, PixelEncoder
 from ..transforms.warp import signal_like
 from ..utils.shapes import check_count, check_finite
@@ -22,7 +23,8 @@ LEAST = 1e-2  # of all scales, as in the published code: pixels that are always 
 
 def _normal(mean: Tensor, raw: Tensor, dims: int) -> Independent:
     """A normal distribution over the last dimensions, from its mean and scales before they are made positive."""
-    scale = F.softplus(raw).clamp(min=LEAST)
+    scale = F.softplus(raw)
+    scale = at_least(scale, torch.full_like(scale, LEAST))
     # To validate arguments would wait for the device, in every step.
     return Independent(Normal(mean, scale, validate_args=False), dims, validate_args=False)
 

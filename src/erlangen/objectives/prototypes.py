@@ -84,10 +84,10 @@ class PrototypeInference(Counted):
         symmetric: equation 24 (True) or 6 (False: better where transformations lose much, as small sprites do).
         samples: random transformations for each input.
         invertibility: the weight of equation 7; 0.1 for MNIST.
-        centred: the weight of $|\bar v|^2$, with $\bar v$ the mean of the linear coordinates of all poses in a batch,
-            from the identity. Differs from the paper: the other terms hardly say which image of an orbit is its
-            prototype, and it drifts to the largest, of which least is lost, or to colours that are clipped. So it is
-            an average one. Equivariance is not touched, since only the mean is.
+        centred: the weight of $|\bar v|^2$, with $\bar v$ the mean of the linear coordinates of the poses of all first
+            random transformations in a batch, from the identity. Differs from the paper: the other terms hardly say
+            which image of an orbit is its prototype, and it drifts to the largest, of which least is lost, or to
+            colours that are clipped. So it is an average one. Equivariance is not touched, since only the mean is.
         blur: what inputs go through in the first steps; nothing if None.
     """
 
