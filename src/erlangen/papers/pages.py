@@ -66,6 +66,17 @@ LABELLED = {
     "sgm-averaged": "the same, and averaged over in prediction",
     "sgm-own": "natural variations, learned of the labelled images alone",
 }
+CLASSIFIED = {
+    "none": "images as they are",
+    "affine": "augmentation by hand, all of the ranges",
+    "tta": "averaging at test time, all of the ranges",
+    "augerino": "Augerino",
+    "instaaug": "InstaAug",
+    "flow": "flow of Learning to Transform",
+    "ours": "flow with flips, averaged logits, another schedule (ours)",
+}
+SETS = {"cifar10": "CIFAR10", "cifar10-lt": "CIFAR10-LT", "fmnist": "Fashion-MNIST", "mnist": "MNIST"}
+VIEWS = {"none": 1, "affine": 1}  # those that do not average; the others have 20
 MOST = 4  # digits behind the point; smaller numbers have exponents
 BLOCK = re.compile(r"<!-- from stored results: ([^\n]+?) -->\n((?!<!-- from stored).)*?<!-- end -->\n", re.DOTALL)
 
@@ -129,6 +140,16 @@ def upright_and_turned(results: Path) -> str:
     return _by_method("ltt/figure7c", results, UPRIGHT, columns)
 
 
+def classified(results: Path) -> str:
+    """A table of LTT's table 1: accuracies with 20 views."""
+    rows, lines = read(experiments()["ltt/table1"], results).rows, _head(*SETS.values())
+    for method, words in CLASSIFIED.items():
+        same = {"method": method, "samples": VIEWS.get(method, 20)}
+        cells = [_cell(Claim("accuracy", name, {**same, "dataset": name}).values(rows)) for name in SETS]
+        lines.append(f"| {' | '.join((words, *cells))} |")
+    return "\n".join(lines) + "\n"
+
+
 def labels(results: Path) -> str:
     """A table of natural variations as augmentation."""
     columns = {f"{n:,} labels": ({"labels": n}, "accuracy") for n in (100, 1000, 10_000)}
@@ -177,9 +198,10 @@ TABLES: Mapping[str, Callable[[Path], str]] = {
     "warped series": warped_series,
     "upright and turned": upright_and_turned,
     "labels": labels,
+    "classified": classified,
 }
 # By their places, from the folder of the documentation.
-PAGES = ("../README.md", "learning-to-transform.md", "series.md", "sgm.md", "spatial-transformers.md")
+PAGES = ("../README.md", "choose.md", "learning-to-transform.md", "series.md", "sgm.md", "spatial-transformers.md")
 
 
 def written(text: str, results: Path) -> str:
