@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from erlangen.audit import LADDERS, Preprocess, Settings, audit, read_audit
+from erlangen.audit import LADDERS, Preprocess, Settings, assert_invariant, audit, read_audit
 from erlangen.audit.findings import blindness
 from erlangen.audit.ladder import Blur, Each, ladders_of
 from erlangen.audit.measuring import calibration
@@ -296,3 +296,27 @@ def test_a_file_that_is_no_audit(tmp_path, text, words):
         read_audit(tmp_path / "audit.json")
     with pytest.raises(ValueError, match="holds no audit"):
         read_audit(tmp_path / "nothing.json")
+
+
+class Dice(nn.Module):
+    """Answers at random, whatever it is shown."""
+
+    def forward(self, x):
+        return torch.randn(len(x), 4)
+
+
+def test_a_model_that_answers_at_random_is_not_found_invariant():
+    """Of 600 copies a quarter agree by chance; a share beyond 0.33 has a probability below 1e-4 (binomial)."""
+    data = torch.rand(600, 1, 6, 6), torch.arange(600) % 4
+    with pytest.raises(AssertionError, match="consistency of Dice should be at least"):
+        assert_invariant(Dice(), data, "flip", at_least=0.99, settings=FEW)
+    found = audit(Dice(), data, {"flip": None, "rotation": [15, 30]}, settings=FEW)
+    for step in found.steps:
+        assert 0.17 < step.values["consistency"].mean < 0.33
+        assert not step.null or 0.17 < step.null["consistency"].mean < 0.33
+    means = [step.values["di"].mean for step in found.steps]
+    assert len(set(means)) == len(means)  # no two steps have the same noise either
+    assert any(note.startswith("Answers of the model are random") for note in found.notes)
+    again = audit(Dice(), data, {"flip": None, "rotation": [15, 30]}, settings=FEW)
+    assert [step.values for step in again.steps] == [step.values for step in found.steps]
+    assert not any("random" in note for note in audit(Halves(), halves(), ["flip"], settings=FEW).notes)

@@ -98,19 +98,20 @@ class Case:
 
     def measure(self, step: Step) -> tuple[Result, Outcome]:
         """Everything under one step, and under its null control where it can be undone."""
-        found, values = self.values(replace(step.orbit, seed=self.settings.seed))
+        step = replace(step, orbit=replace(step.orbit, seed=self.settings.seed))
+        found, values = self.values(step)
         null: dict[str, Value] = {}
         if step.orbit.transform.invertible:
-            _, null = self.values(there_and_back(replace(step.orbit, seed=self.settings.seed)))
+            _, null = self.values(replace(step, orbit=there_and_back(step.orbit)))
         # Of the control only what a reader compares: it would double the file.
         null = {name: replace(value, classes=None, inputs=None) for name, value in null.items()}
         copies = len(found.predicted)
         return Result(step.transform, step.strength, step.label, copies, found.lost, values, null), found
 
-    def values(self, orbit: Orbit) -> tuple[Outcome, dict[str, Value]]:
-        """Every metric under an orbit."""
-        bootstrap, size = self.settings.bootstrap, self.settings.batch_size
-        found = outcome(self.subject, self.x, self.y, orbit, logits=self.logits, bootstrap=bootstrap, batch_size=size)
+    def values(self, step: Step) -> tuple[Outcome, dict[str, Value]]:
+        """Every metric under the orbit of a step."""
+        orbit, bootstrap, size = step.orbit, self.settings.bootstrap, self.settings.batch_size
+        found = outcome(self.subject, self.x, self.y, step, logits=self.logits, bootstrap=bootstrap, batch_size=size)
         values, seen = dict(found.values), self.seen
         if len(seen) and orbit.transform.invertible:
             saliency = Saliency(steps=self.settings.steps)

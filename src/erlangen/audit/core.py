@@ -83,6 +83,7 @@ def _about_model(subject: Subject) -> dict[str, Any]:
         "classes": subject.classes,
         "gradients": subject.differentiable,
         "probabilities": subject.probabilities,
+        "random": subject.random,
         "preprocess": asdict(subject.preprocess),
     }
 

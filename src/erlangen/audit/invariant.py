@@ -67,7 +67,7 @@ def assert_invariant(
     case = Case(model, data, preprocess or Preprocess(), settings if metric == "si" else replace(settings, saliency=0))
     found, misses = {}, []
     for step in _steps(transform, case):
-        _, values = case.values(step.orbit)
+        _, values = case.values(step)
         if metric not in values:
             raise ValueError(f"metric: received {metric!r}, which needs gradients and a transform that can be undone")
         value = found[f"{step.transform} {step.label}"] = values[metric]

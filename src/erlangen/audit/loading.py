@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ..models import Averaged, Prediction
 from ..utils.errors import reason
+from ..utils.seeds import seeded
 from ..utils.shapes import describe
 
 __all__ = ["Loaded", "in_batches_of", "load_model", "scores_of"]
@@ -74,8 +77,21 @@ def _from_run(folder: Path) -> Loaded:
     from ..estimators import load_run
 
     run = load_run(folder)
-    call = run.model if run.averages else run.model.classify
+    call = _Answers(run.model, run.config.seed) if run.averages else run.model.classify
     return Loaded(call, folder.resolve().name, run.model.transform.bounds.dtype, run.classes)
+
+
+class _Answers(nn.Module):
+    """An averaged model with the views of `Run.predict`, the same at every call, so that no noise is measured."""
+
+    def __init__(self, model: Averaged, seed: int) -> None:
+        super().__init__()
+        self.model, self.seed = copy(model), seed
+        self.model.points = "common"
+
+    def forward(self, x: Tensor) -> Prediction:
+        with seeded(self.seed):
+            return self.model(x)
 
 
 def _from_function(module: str, function: str) -> Loaded:

@@ -2,16 +2,18 @@ r"""Everything that one step of a ladder says of a model, from one pass over its
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from ..metrics import Bootstrap, Measured, Orbit, ece, measured
+from ..metrics import Bootstrap, Measured, ece, measured
 from ..metrics.invariance import distribution_error, logit_error
 from ..metrics.outputs import classify_copies, measuring
-from ..utils.seeds import generator
+from ..utils.seeds import apart, generator
+from .ladder import Step
 from .subject import Subject
 
 __all__ = ["METRICS", "Outcome", "Value", "calibration", "outcome", "predict"]
@@ -65,16 +67,20 @@ def predict(subject: Subject, x: Tensor, batch_size: int, seed: int) -> Tensor:
 
 @torch.no_grad()
 def outcome(
-    subject: Subject, x: Tensor, y: Tensor, orbit: Orbit, *, logits: Tensor, bootstrap: Bootstrap, batch_size: int = 256
+    subject: Subject, x: Tensor, y: Tensor, step: Step, *, logits: Tensor, bootstrap: Bootstrap, batch_size: int = 256
 ) -> Outcome:
     """Moves images, asks the model about the copies, and compares.
+
+    A model that answers at random has noise of its own for the copies: with that of the images it would seem invariant.
 
     Shape:
         x: `(B, C, H, W)`, in [0, 1]; y: `(B,)`; logits: of the images, `(B, K)`.
     """
-    found, lost = [], 0
-    with measuring(orbit.seed, subject):
-        for batch in orbit.batches(x, batch_size):
+    orbit, found, lost = step.orbit, [], 0
+    with measuring(orbit.seed, subject, orbit.law):
+        batches = list(orbit.batches(x, batch_size))
+    with measuring(_noise(step), subject):
+        for batch in batches:
             parts = [orbit.act(g, batch.x) for g in batch.elements]
             shown = ~_flat(batch.x)
             lost += sum(int((_flat(part) & shown).sum()) for part in parts)
@@ -94,6 +100,11 @@ def outcome(
     }
     values["ece"] = calibration(copies.log_softmax(-1), y, bootstrap)
     return Outcome(values, moved, predicted, lost)
+
+
+def _noise(step: Step) -> int:
+    """The seed of a model that is asked about the copies of a step, or of its null control."""
+    return apart(step.orbit.seed, zlib.crc32(f"{step.transform} {step.label}".encode()), int(step.orbit.back))
 
 
 def _flat(x: Tensor) -> Tensor:

@@ -114,7 +114,7 @@ class Subject(nn.Module):
         super().__init__()
         self.call, self.preprocess, self.name, self.names = call, preprocess, name, names
         self.dtype = dtype or torch.get_default_dtype()
-        self.probabilities = self.differentiable = False
+        self.probabilities = self.differentiable = self.random = False
         self.classes = 0
 
     @property
@@ -160,10 +160,11 @@ class Subject(nn.Module):
         """
         with measuring(seed, self):
             with torch.no_grad():
-                found = self._logits(x)
+                found, again = self._logits(x), self._logits(x)
             with torch.enable_grad():
                 self.differentiable = self._logits(x[:1].clone().requires_grad_()).requires_grad
         self.classes = found.shape[1]
+        self.random = not torch.allclose(found, again, rtol=1e-3, atol=1e-4)  # rounding may depend on the threads
         if self.classes < 2:
             raise ValueError(
                 f"model: received the output {describe(found)}; accepted are logits of at least two classes"

@@ -89,6 +89,11 @@ def notes_of(audit: Audit) -> list[str]:
         notes.append(f"Saliency similarity (SI) and sensitivity are measured on {len(data['seen'])} images.")
     if model["probabilities"]:
         notes.append("The model gives probabilities; their logarithms take the place of logits.")
+    if model["random"]:
+        notes.append(
+            "Answers of the model are random: asked twice about the same images, it answers differently. What is "
+            "measured under a transformation is this noise as well."
+        )
     present = sorted(set(data["labels"]))
     if len(present) == 1:
         only = data["classes"][present[0]]
