@@ -29,7 +29,9 @@ def data(*classes):
         (("dog", "cat"), 3, {"wanted": ("ant", "cat", "dog")}, [2, 1], None),
         (("dog", "cat"), 3, {"known": ("ant", "cat", "dog")}, [2, 1], None),
         (("1", "0"), 2, {"known": ("0", "1")}, [1, 0], None),
-        (("dog", "cow"), 2, {"known": ("ant", "cat")}, [0, 1], None),
+        (("dog", "cow"), 2, {"known": ("ant", "cat"), "wanted": ("cow", "dog")}, [1, 0], None),
+        (("0", "1"), 2, {"known": ("ant", "cat"), "named": False}, [0, 1], None),
+        (("1", "0"), 2, {"known": ("0", "1"), "named": False}, [1, 0], None),
     ],
 )
 def test_outputs_of_classes(classes, outputs, options, expected, note):
@@ -52,6 +54,22 @@ def test_names_that_do_not_fit_are_a_sentence(wanted, words):
         labels_of(data("dog"), 3, wanted=wanted, known=None)
     with pytest.raises(ValueError, match="labels up to 3; accepted are 0 to 2"):
         labels_of(data("a", "b", "c", "d"), 3, wanted=None, known=None)
+
+
+@pytest.mark.parametrize(
+    ("classes", "words"),
+    [
+        (
+            ("cat", "cow"),
+            "the class cow, which the model does not have .it has ant, cat, dog.; accepted are its classes",
+        ),
+        (("0", "1", "2"), "the classes 0, 1, 2, which the model does not have"),
+        (("0",), "the class 0, which"),
+    ],
+)
+def test_classes_that_a_model_with_names_does_not_have_are_refused(classes, words):
+    with pytest.raises(ValueError, match=words):
+        labels_of(data(*classes), 3, wanted=None, known=("ant", "cat", "dog"))
 
 
 def test_a_file_with_some_of_the_classes_is_measured_by_their_numbers(tmp_path):

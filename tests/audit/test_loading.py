@@ -2,6 +2,7 @@
 
 import math
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -202,6 +203,12 @@ def test_a_run_of_ours(tmp_path, method):
     right = float((run.predict(data.x) == data.y).double().mean())
     assert found.plain["accuracy"].mean == pytest.approx(right)
     assert not found.model["random"]
+    renamed = replace(data, classes=("new", *data.classes[1:]))
+    with pytest.raises(ValueError, match="the class new, which the model does not have"):
+        audit(tmp_path / "run", renamed, ["flip"], settings=QUICK)
+    assert audit(tmp_path / "run", (data.x, data.y), ["flip"], settings=QUICK).plain == found.plain
+    named = replace(QUICK, classes=renamed.classes)
+    assert audit(tmp_path / "run", renamed, ["flip"], settings=named).plain == found.plain
 
 
 @pytest.mark.parametrize(

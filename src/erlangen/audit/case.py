@@ -83,7 +83,8 @@ class Case:
         chosen = _images(every.subset(self.rows))
         self.subject = subject_of(model, chosen.x[:8], preprocess, settings.seed)
         self.data, self.every, self.settings = chosen.to(self.subject.device), len(every), settings
-        self.labels = labels_of(self.data, self.subject.classes, wanted=settings.classes, known=self.subject.names)
+        names = {"wanted": settings.classes, "known": self.subject.names}
+        self.labels = labels_of(self.data, self.subject.classes, **names, named=not isinstance(data, tuple | list))
         self.x, self.y = self.data.x, self.labels.y
         self.logits = predict(self.subject, self.x, settings.batch_size, settings.seed)
         self.seen = _in_turn(self.y, settings.saliency if self.subject.differentiable else 0)

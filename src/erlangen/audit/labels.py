@@ -27,7 +27,9 @@ class Labels:
         self.y, self.names, self.note = y, list(names), note
 
 
-def labels_of(data: DataSet, outputs: int, *, wanted: Sequence[str] | None, known: Sequence[str] | None) -> Labels:
+def labels_of(
+    data: DataSet, outputs: int, *, wanted: Sequence[str] | None, known: Sequence[str] | None, named: bool = True
+) -> Labels:
     """Finds the output of each class: by name if outputs have names, by number if classes are some numbers, in order.
 
     Args:
@@ -35,9 +37,10 @@ def labels_of(data: DataSet, outputs: int, *, wanted: Sequence[str] | None, know
         outputs: how many the model has.
         wanted: the names of outputs, as the user gives them.
         known: their names, as the model has them.
+        named: whether classes of the data have names; where labels are but numbers, none can be missing.
 
     Raises:
-        ValueError: there are labels without an output; the message says which.
+        ValueError: there are labels without an output, or classes that are none of the model's; the message says which.
     """
     classes = list(data.classes)
     if wanted is not None:
@@ -45,6 +48,8 @@ def labels_of(data: DataSet, outputs: int, *, wanted: Sequence[str] | None, know
         known = wanted
     if known is not None and set(classes) <= set(known):
         return Labels(torch.tensor([known.index(name) for name in classes], device=data.y.device)[data.y], known, None)
+    if known is not None and named:
+        raise ValueError(_alien([name for name in classes if name not in known], known))
     numbers = [int(name) if name.isdecimal() else -1 for name in classes]
     whole = all(0 <= k < outputs for k in numbers) and len(set(numbers)) == len(numbers)
     if len(classes) < outputs and whole:
@@ -65,6 +70,13 @@ def _check_wanted(wanted: Sequence[str], outputs: int, classes: Sequence[str]) -
         raise ValueError(f"classes: received {len(wanted)} names ({_some(wanted)}); accepted are {accepted}")
     if alien := [name for name in classes if name not in wanted]:
         raise ValueError(f"classes: received no {_some(alien)}, which the data have; accepted are names of the data")
+
+
+def _alien(classes: Sequence[str], known: Sequence[str]) -> str:
+    got = f"the classes {_some(classes)}" if classes[1:] else f"the class {classes[0]}"
+    has = f"which the model does not have (it has {_some(known)})"
+    accepted = "its classes; where they only have other names, name all outputs in their order by these (classes)"
+    return f"data: received {got}, {has}; accepted are {accepted}"
 
 
 def _in_order(classes: Sequence[str]) -> str:

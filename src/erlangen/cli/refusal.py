@@ -38,6 +38,7 @@ WORDS = {
         "set --size, --channels, --channels-last, --range, --mean and --std"
     ),
     "(saliency, --saliency)": "(--saliency)",
+    "by these (classes)": "by these (--classes)",
     "Try a smaller learning rate, a warm-up, gradient clipping (clip), or precision 32-true": (
         "Start again with a smaller --lr, or --precision 32-true, and another --output"
     ),
