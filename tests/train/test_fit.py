@@ -143,6 +143,21 @@ def test_patience_stops_early_and_returns_to_the_best_weights():
     assert objective.w.item() == -3
 
 
+@pytest.mark.parametrize("patience", [None, 3])
+def test_a_value_that_is_no_number_is_never_the_best(patience):
+    class Late(Line):
+        def forward(self, batch):
+            w = self.w
+            return {"loss": w} if self.training else {"loss": torch.where((w > -2) | (w < -3), math.nan, w)}
+
+    objective, how = Late(), {"optimiser": Optimiser("sgd", 1.0), "validate_every": 1, "patience": patience}
+    history = fit(objective, one(), config(steps=9, **how), validation=one())
+    assert (history.best["step"], history.best["loss"]) == (3, -3)
+    assert objective.w.item() == (-9 if patience is None else -3)
+    history = fit(Late(), one(), config(steps=1, **how), validation=one())
+    assert history.best is None
+
+
 def test_more_can_be_better():
     class Hill(Line):
         def forward(self, batch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -31,7 +32,7 @@ class Judge:
         """Whether it is time to stop; the weights are asked for when they are the best so far."""
         if self.name not in row:
             raise ValueError(f"monitor: received {self.name!r}; accepted is one of {sorted(row)}")
-        better = self.row is None or self.sign * row[self.name] < self.sign * self.row[self.name]
+        better = self._better(row[self.name])
         self.row = row if better else self.row
         if self.patience is None:
             return False
@@ -39,6 +40,13 @@ class Judge:
         if better:
             self.weights = {name: value.detach().clone() for name, value in weights().items()}
         return self.waited >= self.patience
+
+    def _better(self, value: float) -> bool:
+        """Whether a value is better than the best so far; NaN never is, and anything else is better than NaN."""
+        if math.isnan(value):
+            return False
+        best = math.nan if self.row is None else self.row[self.name]
+        return math.isnan(best) or self.sign * value < self.sign * best
 
     def state_dict(self) -> dict[str, Any]:
         """What was seen; the weights are kept apart."""
