@@ -5,9 +5,11 @@ import logging
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.distributions import constraints
 
 from erlangen.distributions import Dirac, RealNVP, StudentT
 from erlangen.models import Averaged
@@ -390,6 +392,40 @@ def changed(objective, **attributes):
 def test_bad_arguments(build, match):
     with pytest.raises(ValueError, match=match):
         build()
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        (torch.sin, torch.cos),
+        (lambda x: x, lambda x: x),
+        ([1, 2], [1, 3]),
+        ({"a": 1}, {"a": 2}),
+        (torch.zeros(2), torch.ones(2)),
+        (torch.zeros(2), [0, 0]),
+        (np.zeros(2), np.zeros(2)),
+        (constraints.interval(0, 1), constraints.interval(0, 2)),
+        (torch.sin, None),
+    ],
+)
+def test_what_cannot_be_stacked_must_be_the_same(one, two):
+    """Or all would be trained with that of the first."""
+    with pytest.raises(ValueError, match=r"objectives\[1\].net.0.extra: received .*, the first has "):
+        Stack([extra(one), extra(two)])
+    Stack([extra(one), extra(one)])
+
+
+def extra(value):
+    objective = tinies(1)[0]
+    objective.net[0].extra = value
+    return objective
+
+
+def test_a_copy_can_be_stacked():
+    one = transformer(0)
+    one.averaged.normalise = torch.sin
+    one.averaged.extra = {"list": [1, torch.ones(2)], "support": constraints.interval(0, 1)}
+    Stack([one, copy.deepcopy(one)])
 
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")

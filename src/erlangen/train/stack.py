@@ -8,9 +8,11 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
+from torch.distributions.constraints import Constraint
 from torch.func import functional_call, vmap
 
 from ..objectives import Objective
+from ..utils.shapes import describe
 
 __all__ = ["Stack", "constants", "described"]
 
@@ -124,11 +126,30 @@ def _check_alike(first: Objective, other: Objective, place: int) -> None:
         name = sorted(one.keys() ^ two.keys())[0]
         raise ValueError(f"objectives[{place}]: received one that differs from the first in {name!r}; {accepted}")
     for name, module in one.items():
-        mine, its = _settings(module), _settings(two[name])
+        mine, its = ({**_public(m), **_settings(m)} for m in (module, two[name]))
         for key in sorted(mine.keys() | its.keys()):
-            if mine.get(key) != its.get(key):
+            if not _same(mine.get(key), its.get(key)):
                 where = f"objectives[{place}]{'.' if name else ''}{name}.{key}"
-                raise ValueError(f"{where}: received {its.get(key)}, the first has {mine.get(key)}; {accepted}")
+                got, has = (v if isinstance(v, PLAIN) else describe(v) for v in (its.get(key), mine.get(key)))
+                raise ValueError(f"{where}: received {got}, the first has {has}; {accepted}")
+
+
+def _same(one: Any, two: Any) -> bool:
+    """Whether two settings are known to be the same: one object, or equal, part by part."""
+    if one is two:
+        return True
+    if isinstance(one, Tensor) or isinstance(two, Tensor):
+        return isinstance(one, Tensor) and isinstance(two, Tensor) and one.dtype == two.dtype and torch.equal(one, two)
+    if isinstance(one, Mapping) and isinstance(two, Mapping):
+        return one.keys() == two.keys() and all(_same(value, two[key]) for key, value in one.items())
+    if isinstance(one, list | tuple) and type(one) is type(two):
+        return len(one) == len(two) and all(map(_same, one, two))
+    if isinstance(one, Constraint) and type(one) is type(two):  # a copy of one is another object, and not equal
+        return _same(vars(one), vars(two))
+    try:
+        return bool(one == two)
+    except Exception:  # what cannot be compared may differ
+        return False
 
 
 def described(objective: Objective) -> dict[str, str]:
@@ -148,8 +169,12 @@ def constants(objective: Objective) -> list[str]:
 
 def _settings(module: nn.Module) -> dict[str, Any]:
     """What a module is, apart from the values of its tensors."""
-    public = {k: v for k, v in vars(module).items() if not k.startswith("_") and k != "training"}
-    plain = {k: v for k, v in public.items() if isinstance(v, PLAIN)}
+    plain = {k: v for k, v in _public(module).items() if isinstance(v, PLAIN)}
     tensors = {**module._parameters, **module._buffers}
     kinds = {k: None if t is None else (tuple(t.shape), t.dtype, t.requires_grad) for k, t in tensors.items()}
     return {**plain, **kinds, "class": type(module).__name__}
+
+
+def _public(module: nn.Module) -> dict[str, Any]:
+    """The attributes of a module that are neither tensors nor modules of its own."""
+    return {k: v for k, v in vars(module).items() if not k.startswith("_") and k != "training"}
