@@ -277,6 +277,11 @@ def one():
     return TensorLoader(torch.zeros(1), batch_size=1)
 
 
+def test_a_limit_of_gradients_that_a_burn_in_does_not_have():
+    objectives, loaders = [transformer(k) for k in range(2)], [pictures(k) for k in range(2)]
+    both(objectives, loaders, [config(k, steps=4, optimiser=Optimiser("sgd", 0.1, clip=0.3)) for k in range(2)])
+
+
 def test_each_has_its_own_patience():
     objectives = [Valley(2), Valley(5), Valley(99)]
     how = config(steps=12, optimiser=Optimiser("sgd", 1.0), validate_every=1, patience=2)

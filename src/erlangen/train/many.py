@@ -159,6 +159,8 @@ class StackEngine(Engine):
     def _clip(self, parameters: Sequence[Tensor], clip: float) -> None:
         """As `torch.nn.utils.clip_grad_norm_` does, for each objective."""
         slopes = [p.grad for p in parameters if p.grad is not None]
+        if not slopes:  # of a group that a burn-in leaves alone
+            return
         norms = torch.stack([slope.flatten(1).norm(dim=1) for slope in slopes]).norm(dim=0)
         factor = (clip / (norms + 1e-6)).clamp(max=1.0)
         for slope in slopes:
