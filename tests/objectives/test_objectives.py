@@ -185,9 +185,19 @@ def test_the_band():
     assert band.eval()(torch.tensor(1.0)).item() == 1
 
 
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_the_band_does_not_count_what_is_not_finite(bad):
+    band = EntropyBand(3.0, 3.5, alpha=1.0, factor=2.0, every=2)
+    assert [band(torch.tensor(e)).item() for e in (bad, 1.0, bad, 1.0, 9.0, bad, 9.0)] == [1, 1, 1, 2, 2, 2, 1]
+    band.total.fill_(math.nan)  # as a run that goes on may have it
+    assert [band(torch.tensor(1.0)).item() for _ in range(4)] == [1, 1, 1, 2]
+
+
 @pytest.mark.parametrize(
     ("build", "match"),
     [
+        (lambda: EntropyBand(3.0, 3.5, factor=1.0), "factor: received 1.0; accepted is a number > 1"),
+        (lambda: EntropyBand(3.0, 3.5, factor=math.inf), "factor"),
         (lambda: LearningToTransform(model(), burn_in=-1), "burn_in"),
         (lambda: LearningToTransform(model(), original=math.nan), "original"),
         (lambda: LearningToTransform(model(), alpha=-1.0), "alpha"),

@@ -18,11 +18,13 @@ __all__ = ["EntropyBand", "InstaAug"]
 class EntropyBand(nn.Module):
     """A weight that is multiplied when the entropy is below a band, and divided when it is above, now and then.
 
+    An entropy that is not finite changes nothing, and does not count.
+
     Args:
         low: the lower end of the band, in nats.
         high: the upper end.
         alpha: the weight at the start.
-        factor: by how much it changes.
+        factor: by how much it changes, more than 1.
         every: after how many steps.
     """
 
@@ -34,7 +36,9 @@ class EntropyBand(nn.Module):
         super().__init__()
         if not -math.inf < low <= high < math.inf:
             raise ValueError(f"low, high: received {low}, {high}; accepted is a finite band, low <= high")
-        self.low, self.high, self.factor = low, high, check_positive("factor", factor)
+        if check_positive("factor", factor) <= 1:
+            raise ValueError(f"factor: received {factor}; accepted is a number > 1")
+        self.low, self.high, self.factor = low, high, float(factor)
         self.every = check_count("every", every)
         self.register_buffer("alpha", torch.tensor(check_positive("alpha", alpha)))
         self.register_buffer("total", torch.zeros(()))
@@ -44,14 +48,15 @@ class EntropyBand(nn.Module):
         """The weight, after a step in training mode; entropy: `()`, result: `()`."""
         if self.training:
             with torch.no_grad():
-                self.total += entropy
-                self.steps += 1
+                usable = entropy.isfinite()
+                self.total += torch.where(usable, entropy, 0.0)
+                self.steps += usable.to(self.steps)
                 due = self.steps >= self.every
                 mean = self.total / self.steps
                 change = torch.where(mean < self.low, self.factor, torch.where(mean > self.high, 1 / self.factor, 1.0))
                 self.alpha *= torch.where(due, change, 1.0)
-                self.total *= torch.where(due, 0.0, 1.0)
-                self.steps *= torch.where(due, 0.0, 1.0)
+                for count in (self.total, self.steps):
+                    count.copy_(torch.where(due, 0.0, count))
         return self.alpha.clone()
 
 
