@@ -10,7 +10,7 @@ from torch import nn
 
 from erlangen.distributions import Categorical, EntropyController, Gaussian, GlobalUniform, MeanFieldUniform, RealNVP
 from erlangen.models import Averaged
-from erlangen.objectives import Augerino, EntropyBand, InstaAug, LearningToTransform
+from erlangen.objectives import Augerino, EntropyBand, HandMade, InstaAug, LearningToTransform, Plain
 from erlangen.transforms import Affine, Flips
 
 X = torch.rand(6, 1, 8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
@@ -217,19 +217,30 @@ def test_bad_arguments(build, match):
         ((X,), "batch: received 1 tensors; accepted are inputs and their labels"),
         ((X, Y.float()), "accepted is integer labels"),
         ((X, Y[:-1]), "accepted is integer labels"),
+        ((X, Y[:, None]), "accepted is integer labels"),
         ((X, Y + 9), r"batch: received labels that .* no score for \(.* entries\); accepted is labels from 0 to"),
         ((X, Y - 9), "accepted is labels from 0 to"),
         (X[:2], r"batch: received a float64 tensor of shape \(2, 1, 8, 8\) .*; accepted is \(x,\) or \(x, y\)"),
     ],
 )
-@pytest.mark.parametrize("burn_in", [0, 1])
-def test_bad_batches(batch, match, burn_in):
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: LearningToTransform(model(), 0.1),
+        lambda: LearningToTransform(model(), 0.1, burn_in=1),
+        lambda: Plain(model()),
+        lambda: HandMade(model()),
+        lambda: HandMade(model()).eval(),
+    ],
+)
+def test_bad_batches(batch, match, build):
     with pytest.raises(ValueError, match=match):
-        LearningToTransform(model(), 0.1, burn_in=burn_in)(batch)
+        build()(batch)
 
 
-def test_labels_of_any_integer_type():
-    objective = LearningToTransform(model(GlobalUniform), 0.1).eval()
+@pytest.mark.parametrize("kind", [LearningToTransform, HandMade, Plain])
+def test_labels_of_any_integer_type(kind):
+    objective = kind(model(GlobalUniform)).eval()
     losses = []
     for dtype in (torch.long, torch.int32, torch.uint8):
         torch.manual_seed(0)

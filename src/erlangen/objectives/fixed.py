@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from ..models import Prediction
-from .base import AveragedObjective
+from .base import AveragedObjective, labelled
 
 __all__ = ["HandMade", "Plain"]
 
@@ -20,7 +20,7 @@ class HandMade(AveragedObjective):
 
     def forward(self, batch: Sequence[Tensor]) -> dict[str, Tensor]:
         """The loss of views in training, of inputs as they are in evaluation."""
-        return super().forward(batch) if self.training else self.plain(*batch)
+        return super().forward(batch) if self.training else self.plain(*labelled(batch))
 
     def width(self, prediction: Prediction) -> tuple[Tensor, dict[str, Tensor]]:
         """Nothing is added."""
@@ -32,4 +32,4 @@ class Plain(AveragedObjective):
 
     def forward(self, batch: Sequence[Tensor]) -> dict[str, Tensor]:
         """The loss of inputs as they are."""
-        return self.plain(*batch)
+        return self.plain(*labelled(batch))
