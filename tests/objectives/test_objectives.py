@@ -3,6 +3,7 @@
 import math
 import statistics
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -10,7 +11,16 @@ from torch import nn
 
 from erlangen.distributions import Categorical, EntropyController, Gaussian, GlobalUniform, MeanFieldUniform, RealNVP
 from erlangen.models import Averaged
-from erlangen.objectives import Augerino, EntropyBand, HandMade, InstaAug, LearningToTransform, Plain
+from erlangen.objectives import (
+    Augerino,
+    EntropyBand,
+    Equivariance,
+    HandMade,
+    InstaAug,
+    InvarianceRegularised,
+    LearningToTransform,
+    Plain,
+)
 from erlangen.transforms import Affine, Flips
 
 X = torch.rand(6, 1, 8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
@@ -201,7 +211,20 @@ def test_the_band_does_not_count_what_is_not_finite(bad):
         (lambda: LearningToTransform(model(), burn_in=-1), "burn_in"),
         (lambda: LearningToTransform(model(), original=math.nan), "original"),
         (lambda: LearningToTransform(model(), alpha=-1.0), "alpha"),
+        (lambda: LearningToTransform(model(), alpha="a"), "alpha: received str 'a'; accepted is a finite number >= 0"),
+        (lambda: LearningToTransform(model(), alpha=None), "alpha"),
+        (lambda: LearningToTransform(model(), alpha=torch.ones(2)), "alpha"),
+        (lambda: InvarianceRegularised(nn.Flatten(), Flips(), alpha="a"), "alpha"),
+        (
+            lambda: LearningToTransform(model(), equivariance=0.5),
+            "equivariance: received float 0.5; accepted is an Equi",
+        ),
+        (lambda: Equivariance(Affine("angle", factored=True), "a"), "weight"),
         (lambda: Augerino(model(GlobalUniform), bonus=-1.0), "bonus"),
+        (lambda: Augerino(model(GlobalUniform), bonus="a"), "bonus"),
+        (lambda: Augerino(model(GlobalUniform), widest=math.nan), "widest: received float nan"),
+        (lambda: Augerino(model(GlobalUniform), widest=-1), "widest: received int -1; accepted is a finite number > 0"),
+        (lambda: Augerino(model(GlobalUniform), widest="a"), "widest"),
         (lambda: InstaAug(model(), band=(4.0, 3.0)), "low, high"),
         (lambda: LearningToTransform(model())((X, Y[:3])), "labels"),
     ],
@@ -215,6 +238,7 @@ def test_bad_arguments(build, match):
     ("batch", "match"),
     [
         ((X,), "batch: received 1 tensors; accepted are inputs and their labels"),
+        ((X[:0], Y[:0]), "batch: received no inputs; accepted is at least one"),
         ((X, Y.float()), "accepted is integer labels"),
         ((X, Y[:-1]), "accepted is integer labels"),
         ((X, Y[:, None]), "accepted is integer labels"),
@@ -246,6 +270,13 @@ def test_labels_of_any_integer_type(kind):
         torch.manual_seed(0)
         losses.append(objective((X, Y.to(dtype)))["loss"])
     assert losses[0] == losses[1] == losses[2]
+
+
+@pytest.mark.parametrize("alpha", [np.float32(0.5), np.int64(1), torch.tensor(0.5), torch.tensor(0.5).requires_grad_()])
+def test_a_weight_of_any_type_of_number(alpha):
+    for objective in (LearningToTransform(model(), alpha), InvarianceRegularised(nn.Flatten(), Flips(), alpha=alpha)):
+        assert objective.weight.alpha.item() == alpha
+    assert LearningToTransform(model(), alpha)((X, Y))["loss"].isfinite()
 
 
 def test_the_share_at_the_bounds_is_reported():

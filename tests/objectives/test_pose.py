@@ -55,6 +55,11 @@ def test_the_loss_is_least_for_what_turns_back():
     assert PoseLikelihood(Reads(spread=0.6), TURN)(batch)["loss"] > least + 0.5
 
 
+def test_a_batch_of_nothing_is_refused():
+    with pytest.raises(ValueError, match="batch: received no inputs; accepted is at least one"):
+        PoseLikelihood(Reads(), TURN)((spot(torch.zeros(0)),))
+
+
 def test_inputs_are_moved_within_the_ranges():
     """Turned by 0.1 at most, an image is nearly where it was, and a q that says so is nearly right."""
 

@@ -2,13 +2,13 @@ r"""Augerino: a bonus for the width of one range that all inputs share."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from torch import Tensor
 
 from ..distributions import GlobalUniform
 from ..models import Averaged, Prediction
+from ..utils.shapes import check_positive, check_weight
 from .base import AveragedObjective
 
 __all__ = ["Augerino"]
@@ -34,9 +34,8 @@ class Augerino(AveragedObjective):
         if not isinstance(averaged.conditional, GlobalUniform):
             got = type(averaged.conditional).__name__
             raise ValueError(f"averaged: received one with a {got}; accepted is one with a GlobalUniform")
-        if not 0 <= bonus < math.inf:
-            raise ValueError(f"bonus: received {bonus!r}; accepted is a finite weight >= 0")
-        self.bonus, self.widest = bonus, widest
+        self.bonus = check_weight("bonus", bonus)
+        self.widest = None if widest is None else check_positive("widest", widest)
 
     def width(self, prediction: Prediction) -> tuple[Tensor, dict[str, Tensor]]:
         """Minus the weighted norm of the half-widths."""

@@ -24,6 +24,8 @@ class Objective(nn.Module):
         """`forward`, of what is a batch: of a bare tensor it would take the first input for all of them."""
         if isinstance(batch, Tensor):
             raise ValueError(f"batch: received {describe(batch)}; accepted is (x,) or (x, y)")
+        if any(isinstance(part, Tensor) and part.shape[:1] == (0,) for part in batch):  # whose mean would be NaN
+            raise ValueError("batch: received no inputs; accepted is at least one")
         return super().__call__(batch)
 
     def forward(self, batch: Sequence[Tensor]) -> dict[str, Tensor]:
@@ -103,6 +105,8 @@ class AveragedObjective(Counted):
             raise ValueError(f"burn_in: received {burn_in!r}; accepted is a number of steps >= 0")
         if not isinstance(averaged, Averaged):
             raise ValueError(f"averaged: received {describe(averaged)}; accepted is an Averaged")
+        if equivariance is not None and not isinstance(equivariance, nn.Module):
+            raise ValueError(f"equivariance: received {describe(equivariance)}; accepted is an Equivariance or None")
         self.averaged, self.together = averaged, together
         self.burn_in, self.original = int(burn_in), check_weight("original", original)
         self.equivariance = equivariance

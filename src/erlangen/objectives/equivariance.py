@@ -21,7 +21,7 @@ from ..models import Prediction
 from ..transforms import Group, Transform
 from ..transforms.base import Bounds, resolve_bounds
 from ..transforms.warp import as_signal
-from ..utils.shapes import describe
+from ..utils.shapes import check_weight, describe
 
 __all__ = ["Equivariance", "Moves", "after_undoing", "divergence"]
 
@@ -110,9 +110,7 @@ class Equivariance(nn.Module):
 
     def __init__(self, transform: Transform, weight: float = 0.1, turns: Bounds | None = None) -> None:
         super().__init__()
-        if not 0 <= weight < math.inf:
-            raise ValueError(f"weight: received {weight!r}; accepted is a finite weight >= 0")
-        self.moves, self.weight = Moves(transform, turns), weight
+        self.moves, self.weight = Moves(transform, turns), check_weight("weight", weight)
 
     def forward(
         self, conditional: Conditional, x: Tensor, points: Points | Prediction

@@ -26,7 +26,7 @@ from ..transforms import FiniteGroup, Transform
 from ..transforms.warp import as_signal
 from ..utils.shapes import check_count, check_positive, check_tensor, compute_dtype, describe
 from .base import Objective, accuracy, groups_of, labelled, over_processes
-from .learning_to_transform import EntropyWeight, entropy_price
+from .learning_to_transform import EntropyWeight, entropy_price, entropy_weight
 
 __all__ = ["REGULARISERS", "InvarianceController", "InvarianceRegularised"]
 
@@ -155,7 +155,7 @@ class InvarianceRegularised(Objective):
         self.model, self.transform, self.distribution = model, transform, distribution
         self.regulariser, self.augment, self.normalise = regulariser, augment, normalise
         self.nu = _weight(nu)
-        self.weight = FixedEntropyWeight(alpha) if isinstance(alpha, int | float) else alpha
+        self.weight = entropy_weight(alpha)
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
         """The classifier's parameters, and those of a learned conditional."""

@@ -6,13 +6,13 @@ import math
 from typing import Any, TypeAlias
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..distributions import Density, EntropyController, FixedEntropyWeight, Points
 from ..models import Averaged, Prediction
 from .base import AveragedObjective, over_processes
 
-__all__ = ["EntropyWeight", "LearningToTransform", "entropy_price"]
+__all__ = ["EntropyWeight", "LearningToTransform", "entropy_price", "entropy_weight"]
 
 EntropyWeight: TypeAlias = FixedEntropyWeight | EntropyController
 
@@ -36,6 +36,14 @@ def entropy_price(points: Points | Prediction, weight: EntropyWeight) -> tuple[T
     return -alpha * entropy, {"entropy": entropy, "alpha": alpha}
 
 
+def entropy_weight(alpha: object) -> EntropyWeight:
+    """What gives the weight of an entropy: always the same one, if it is a number."""
+    if isinstance(alpha, nn.Module):
+        return alpha  # pyright: ignore[reportReturnType]
+    number = alpha.item() if isinstance(alpha, Tensor) and alpha.ndim == 0 else alpha
+    return FixedEntropyWeight(number)  # pyright: ignore[reportArgumentType]
+
+
 class LearningToTransform(AveragedObjective):
     r"""The cross-entropy of samples, minus the entropy of their distribution times its weight (LTT equations 10, 18).
 
@@ -52,7 +60,7 @@ class LearningToTransform(AveragedObjective):
 
     def __init__(self, averaged: Averaged, alpha: float | EntropyWeight = 0.1, **kwargs: Any) -> None:
         super().__init__(averaged, **kwargs)
-        self.weight = FixedEntropyWeight(alpha) if isinstance(alpha, int | float) else alpha
+        self.weight = entropy_weight(alpha)
 
     def width(self, prediction: Prediction) -> tuple[Tensor, dict[str, Tensor]]:
         """Minus the weighted entropy."""
