@@ -207,6 +207,10 @@ def test_bad_data_are_named(data):
         prepare(config, DataSet(torch.rand(4, 1, 9), torch.arange(4) % 2, ("a", "b"), "series"))
     with pytest.raises(ValueError, match="transform: received warp for images"):
         prepare(RunConfig(**TINY | {"transform": ("warp",)}), data)
+    bright = DataSet(data.x.float(), data.y, data.classes, "bright")
+    for name, parts in {"data": (bright, None), "test": (data, bright)}.items():
+        with pytest.raises(ValueError, match=f"{name}: received images from 0 to 248; accepted are images within"):
+            prepare(config, *parts)
     with pytest.raises(ValueError, match="at least two classes"):
         prepare(config, data.subset(data.y == 0))
     with pytest.raises(ValueError, match="received images of 4×4 pixels"):
@@ -295,6 +299,15 @@ def test_predictions_refuse_other_images(data, tmp_path):
     run = train_run(prepare(RunConfig(method="none", **TINY), data), tmp_path / "run")
     with pytest.raises(ValueError, match="as the run was trained on"):
         run.predict(data.x[..., :8])
+    for ask in (run.predict, run.log_probs):
+        with pytest.raises(ValueError, match=r"x: received images from 0 to 248; accepted are images within \[0, 1\]"):
+            ask(data.x.float())
+        for dtype in (torch.int64, torch.int32, torch.bool):
+            with pytest.raises(ValueError, match=r"x: received a \w+ tensor .*; accepted are images within \[0, 1\]"):
+                ask(data.x.to(dtype))
+        with pytest.raises(ValueError, match="x: received images from nan"):
+            ask(torch.full(data.x.shape, math.nan))
+    assert torch.equal(run.predict(data.x), run.predict(data.x.double() / 255))
 
 
 def test_half_ranges_wrap_around():

@@ -19,6 +19,7 @@ from ..utils.seeds import seeded
 from ..utils.shapes import check_count, check_tensor
 from .config import RunConfig
 from .setting import build_model
+from .sources import check_levels
 
 __all__ = [
     "CONFIG",
@@ -87,6 +88,7 @@ class Run:
         ok = isinstance(x, Tensor) and x.ndim > 1 and tuple(x.shape[1:]) == shape and len(x) > 0
         what = "images" if len(shape) == 3 else "series"
         check_tensor("x", x, f"{what} {('B', *shape)}, as the run was trained on", ok)
+        check_levels("x", x)
         like = self.model.transform.bounds
         parts = x.split(check_count("batch_size", batch_size))
         return torch.cat([self._some(as_floats(part, like), averaged) for part in parts])

@@ -19,10 +19,12 @@ from ..data.folder import Background, class_members, looked_at, pictures_below
 from ..data.images import SUFFIXES, image_size
 from ..data.load import UCR
 from ..utils.seeds import generator
+from ..utils.shapes import describe
 from .config import RunConfig, check_background
 
 __all__ = [
     "LARGEST",
+    "check_levels",
     "check_parts",
     "check_sides",
     "class_root",
@@ -39,6 +41,7 @@ LOG = logging.getLogger("erlangen.estimators")
 LARGEST = 64  # the side to which pictures are resized unless the user says otherwise
 HANDLING, COLUMNS = ("missing", "unequal"), ("label", "series", "time")  # of series
 LEAST = 8  # what the encoder of a conditional needs, and what a turn needs to be seen
+NEAR = 1e-3  # what rounding may add to a level
 ROUNDING = 1e-14  # of the size of values, up to which they are the same
 
 
@@ -212,6 +215,18 @@ def check_sides(name: str, sides: Sequence[int]) -> None:
         raise ValueError(f"{name}: received {got}; accepted are at least {LEAST}")
 
 
+def check_levels(name: str, x: Tensor) -> None:
+    """Refuses images whose levels would be taken for others: only those in uint8 are divided by 255."""
+    if x.ndim != 4 or x.dtype == torch.uint8:
+        return
+    if not x.is_floating_point():
+        raise ValueError(f"{name}: received {describe(x)}; accepted are images within [0, 1] or in uint8")
+    low, high = x.min().item(), x.max().item()
+    if not (low >= -NEAR and high <= 1 + NEAR):  # NaN is neither
+        got = f"images from {low:.4g} to {high:.4g}"
+        raise ValueError(f"{name}: received {got}; accepted are images within [0, 1] or in uint8")
+
+
 def check_parts(data: DataSet, test: DataSet | None) -> None:
     """Raises a `ValueError` for data from which no classifier can be trained, or parts that do not match."""
     shape = tuple(data.x.shape[1:])
@@ -220,6 +235,8 @@ def check_parts(data: DataSet, test: DataSet | None) -> None:
     for name, part in {"data": data, "test": test}.items():
         if part is not None and part.x.is_floating_point() and not bool(part.x.isfinite().all()):
             raise ValueError(f"{name}: received NaN or infinite values; accepted are finite ones")
+        if part is not None:
+            check_levels(name, part.x)
     if sum(n > 0 for n in data.counts()) < 2:
         raise ValueError(f"data: received {what} of {data.classes} alone; accepted are at least two classes")
     if test is None:
