@@ -183,6 +183,12 @@ def test_settings_are_completed_by_the_data(data):
         ({"net": "vgg"}, "net: received 'vgg'; accepted is one of lenet"),
         ({"net": "lenet"}, "size: received int 16; accepted is 28 or 32"),
         ({"alpha": -1.0}, "alpha: received -1.0"),
+        ({"alpha": "a"}, "alpha: received 'a'; accepted is a finite weight >= 0"),
+        ({"entropy": "a"}, "entropy: received 'a'"),
+        ({"validation": "a"}, "validation: received 'a'; accepted is a share"),
+        ({"unreadable": "x"}, "unreadable: received 'x'; accepted is 'raise' or 'skip'"),
+        ({"burn_in": -1}, "burn_in: received -1; accepted is a number of steps >= 0"),
+        ({"burn_in": 2.5}, "burn_in: received 2.5"),
         ({"entropy": math.inf}, "entropy: received inf"),
         ({"entropy": 1.0}, "entropy: received 1 nats; accepted is less than 0.4516"),
         ({"entropy": -1.0, "method": "augerino"}, "entropy: received -1 for the method augerino"),
@@ -443,6 +449,12 @@ def test_values_that_are_not_finite_are_refused_before_anything_is_written(tmp_p
             folder=tmp_path / "r",
         )
     assert not (tmp_path / "r").exists()
+
+
+def test_what_only_a_method_refuses_is_refused_before_anything_is_written(data, tmp_path):
+    with pytest.raises(ValueError, match="alpha: received float 0"):
+        fit_run(RunConfig(method="instaaug", alpha=0.0, **TINY), data, folder=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_seeds_of_numpy(data, tmp_path):

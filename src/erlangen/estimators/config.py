@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from numbers import Integral, Real
 from typing import Any, Literal, get_args
 
 import torch
@@ -89,6 +90,8 @@ class RunConfig:
     def __post_init__(self) -> None:
         if self.net is not None and self.net not in NETS:
             raise ValueError(f"net: received {self.net!r}; accepted is one of {', '.join(NETS)}")
+        if self.unreadable not in ("raise", "skip"):
+            raise ValueError(f"unreadable: received {self.unreadable!r}; accepted is 'raise' or 'skip'")
         check_background(self.background)
         check_handling(self.missing, self.unequal)
         for name in ("batch_size", "samples", "eval_samples", "log_every"):
@@ -99,12 +102,14 @@ class RunConfig:
         check_positive("lr", self.lr)
         if self.steps is not None and self.epochs is not None:
             raise ValueError(f"steps, epochs: received {self.steps} and {self.epochs}; accepted is one of them")
-        if self.alpha is not None and not 0 <= self.alpha < math.inf:
+        if self.alpha is not None and not (isinstance(self.alpha, Real) and 0 <= self.alpha < math.inf):
             raise ValueError(f"alpha: received {self.alpha!r}; accepted is a finite weight >= 0")
-        if self.entropy is not None and not math.isfinite(self.entropy):
+        if self.entropy is not None and not (isinstance(self.entropy, Real) and math.isfinite(self.entropy)):
             raise ValueError(f"entropy: received {self.entropy!r}; accepted is a finite entropy in nats")
+        if self.burn_in is not None and not (isinstance(self.burn_in, Integral) and self.burn_in >= 0):
+            raise ValueError(f"burn_in: received {self.burn_in!r}; accepted is a number of steps >= 0")
         object.__setattr__(self, "seed", check_seed(self.seed))
-        if not 0 <= self.validation < 1:
+        if not (isinstance(self.validation, Real) and 0 <= self.validation < 1):
             raise ValueError(f"validation: received {self.validation!r}; accepted is a share, 0 <= validation < 1")
 
     @classmethod

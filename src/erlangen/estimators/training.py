@@ -106,9 +106,9 @@ def train_run(setting: Setting, folder: Path, *, resume: bool = False, bar: bool
     how = replace(training_config(config, len(loader), folder, resume), progress=bar)
     if resume:
         _check_length(folder, how.length(len(loader)))
-    write_record(folder, record)
     model = build_model(config, about)
     objective = METHODS[config.method].objective(model, Terms(config.alpha, config.entropy, config.burn_in or 0))
+    write_record(folder, record)  # after all that may refuse a setting
     fit(objective, loader, how, validation=_validation(setting))
     save_weights(folder, model)
     return Run(folder, config, model.eval(), record)
