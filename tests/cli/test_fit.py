@@ -182,6 +182,7 @@ def test_transforms_are_parsed(words, ranges):
         (["--transform", "angle:60:-30"], ["--transform: received angle", "(60° to -30°)", "low < high"]),
         (["--seed", "99999999999999999999"], ["--seed", "2**32 - 1"]),
         (["--alpha", "1", "--method", "none"], ["--alpha: received 1 for the method none", "augerino"]),
+        (["--alpha", "0", "--method", "instaaug"], ["--alpha: received float 0.0", "a finite number > 0"]),
         (["--entropy", "500"], ["--entropy: received 500 nats", "less than 0.4516"]),
         (["--net", "vgg"], ["--net", "lenet, fixup"]),
         (["--net", "lenet"], ["--size", "28 or 32"]),

@@ -42,3 +42,11 @@ def test_curves_of_a_weight_that_is_zero():
     with matplotlib.rc_context():
         figure = Image.open(io.BytesIO(curves_figure(rows)))
     assert figure.size == (2320, 500)
+
+
+@pytest.mark.filterwarnings("error")
+def test_curves_of_a_weight_that_training_never_had():
+    """As of a run that ends with its burn-in: only a validation has one."""
+    rows = [{"kind": "train", "step": 5, "loss": 1.0}, {"kind": "validation", "step": 5, "loss": 1.0, "alpha": 0.1}]
+    with matplotlib.rc_context():
+        assert Image.open(io.BytesIO(curves_figure(rows))).size == (2320, 500)

@@ -105,6 +105,8 @@ def _settle(config: RunConfig, train: DataSet) -> RunConfig:
     burn_in = config.burn_in
     if burn_in is None:
         burn_in = total // 10 if method.learned else 0
+    if burn_in >= total:
+        raise ValueError(f"burn_in: received {burn_in} for a run of {total} steps; accepted is a number below that")
     usual = "series-cnn" if len(sides) == 1 else "lenet" if sides in ((28, 28), (32, 32)) else "embedding"
     return replace(
         config,

@@ -181,7 +181,7 @@ def _curve(axes: Axes, rows: Sequence[Mapping[str, Any]], name: str) -> None:
     axes.yaxis.set_major_locator(MaxNLocator(5))
     axes.tick_params(length=0)
     if name == "alpha":
-        most = max(max(line.get_ydata()) for line in axes.lines)  # pyright: ignore[reportArgumentType]
+        most = max((max(line.get_ydata()) for line in axes.lines), default=0.0)  # pyright: ignore[reportArgumentType]
         axes.set_ylim(0, 1.3 * most if most > 0 else 1.0)
 
 
