@@ -178,3 +178,15 @@ def test_figures_compute_when_told(tmp_path, monkeypatch):
     assert computed == []
     assert cli.main([*arguments, "--compute"]) == 0
     assert computed == [tmp_path / "rows"] * 2 + [tmp_path / "series"]
+
+
+def test_a_small_search_for_symmetries_heeds_what_is_typed(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(cli.Symmetries, "run", lambda self, typed: seen.append(self._settings(typed)) or [])
+    for options in ([], ["--steps", "3000", "6000"], ["--batch-size=128"]):
+        assert cli.main(["symmetries", "--small", *options, "--output", str(tmp_path)]) == 0
+    assert [(own["steps"], own["batch_size"]) for own in seen] == [
+        ((250, 1500), 64),
+        ((3000, 6000), 64),
+        ((250, 1500), 128),
+    ]

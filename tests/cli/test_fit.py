@@ -20,6 +20,7 @@ from PIL import Image
 import erlangen
 from erlangen import cli
 from erlangen.cli.fit import Fit, parse_transform
+from erlangen.cli.typed import given
 from erlangen.data import glyphs, load
 from erlangen.estimators import RunConfig, load_run
 from erlangen.objectives import METHODS
@@ -263,6 +264,13 @@ def test_a_run_is_never_overwritten(shapes, tmp_path, capsys):
     refused(capsys, "holds no run")
     assert fit("--resume", "--output", "run", "--method", "tta") == 2
     refused(capsys, "--method: received 'tta' with --resume", "'none'")
+    for option in (["--method", "flow"], ["--method=flow"], ["--lr", "0.004"]):
+        assert fit("--resume", "--output", "run", *option, tiny=False) == 2
+        refused(capsys, f"{option[0].partition('=')[0]}: received ", "with --resume")
+    assert fit("--resume", "--output", "run", "--batch_size", "128", tiny=False) == 2
+    refused(capsys, "--batch-size: received 128 with --resume", "began with, 8")
+    assert fit("glyphs", "--resume", "--output", "run", tiny=False) == 2
+    refused(capsys, "DATA: received 'glyphs' with --resume")
     assert {p: p.read_bytes() for p in (tmp_path / "run").rglob("*") if p.is_file()} == before
     assert fit("--resume", "--output", "run", "--steps", "3", tiny=False) == 0
     assert load_run("run").config.steps == 3
@@ -427,3 +435,17 @@ def test_quick_is_short_and_heeds_options(shapes):
     settings = command.settings()
     assert (settings["steps"], settings["samples"], settings["eval_samples"]) == (120, 3, 8)
     assert cli.Fit(quick=True, epochs=1).settings()["steps"] is None
+    assert cli.Fit(quick=True, samples=4).settings({"samples"})["samples"] == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        ([], set()),
+        (["--resume", "--output", "glyphs"], {"resume", "output"}),
+        (["glyphs", "--lr=0.002"], {"data", "lr"}),
+        (["--batch_size", "128", "--net", "small-cnn", "glyphs"], {"batch_size", "net", "data"}),
+    ],
+)
+def test_what_was_typed_is_known(arguments, found):
+    assert given(Fit(), arguments) == found

@@ -20,6 +20,7 @@ from .progress import progress
 from .refusal import UNWRITTEN, Refusal, Stopped, in_words
 from .reproduce import Reproduce
 from .symmetries import Symmetries
+from .typed import given
 
 __all__ = ["main"]
 
@@ -143,22 +144,24 @@ def _main(arguments: Sequence[str] | None) -> int:
     )
     # A run folder must be new, which only the command itself can judge; a check writes nothing.
     if isinstance(command, Check | Fit | Reproduce):
-        return _run(command)
+        return _run(command, arguments[1:])
     new = [folder for folder in (command.output, *command.output.parents) if not folder.exists()]
     try:
-        return _run(command, refusal(command.output))
+        return _run(command, arguments[1:], refusal(command.output))
     finally:
         for folder in new:
             with suppress(OSError):  # it holds something
                 folder.rmdir()
 
 
-def _run(command: Any, reason: str | None = None) -> int:
+def _run(command: Any, arguments: Sequence[str], reason: str | None = None) -> int:
     """Runs a command, unless there is a reason not to, and says why where it comes to nothing."""
     code = Refusal.code
     if reason is None:
         try:
-            paths = command.run()
+            # What was typed counts, even if it is what would be taken anyway.
+            typed = [given(command, arguments)] if isinstance(command, Fit | Symmetries) else []
+            paths = command.run(*typed)
         except OSError as error:
             reason = f"{error.filename or getattr(command, 'output', command)}: {error.strerror or error}"
         except Refusal as error:

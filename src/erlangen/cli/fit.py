@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
@@ -131,13 +132,13 @@ class Fit:
     quick: Switch = False
     """A short run with few views, to see that everything works."""
 
-    def run(self) -> list[Path]:
-        """Trains and writes the run folder."""
+    def run(self, typed: Collection[str] = ()) -> list[Path]:
+        """Trains and writes the run folder; options that were typed count even if they say what is usual."""
         folder = (self.output or new_folder(self.data, self.method)).expanduser()
         with refusing(self, SMALLER, stopped=lambda: stopped(folder)):
-            return self._run(folder)
+            return self._run(folder, typed)
 
-    def _run(self, folder: Path) -> list[Path]:
+    def _run(self, folder: Path, typed: Collection[str]) -> list[Path]:
         from ..estimators import RunConfig, prepare, train_run
         from ..estimators.reporting import write_report
         from ..estimators.training import check_folder, continued
@@ -145,10 +146,10 @@ class Fit:
 
         if self.resume and self.output is None:
             raise ValueError("resume: received without a run; accepted with --output RUN, the folder of the run")
-        config = RunConfig(**self.settings())
+        config = RunConfig(**self.settings(typed))
         check_folder(folder, self.resume, self.data)
         if self.resume:
-            self._check_same(stored := continued(folder, config))
+            self._check_same(stored := continued(folder, config), typed)
             config = stored
         with progress("Reading") as tell:
             tell(0.0, config.data)
@@ -167,32 +168,34 @@ class Fit:
             print(f"left out   {len(skipped):>8,} files that cannot be read; {folder / 'config.json'} has their names")
         return [folder / "report.html"]
 
-    def settings(self) -> dict[str, Any]:
-        """The settings of the run."""
+    def settings(self, typed: Collection[str] = ()) -> dict[str, Any]:
+        """The settings of the run; a quick one has its own where nothing was asked for."""
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("output", "resume", "quick")}
-        default = {f.name: f.default for f in fields(self)}
         if self.quick and not self.resume:
-            length = "epochs" if self.epochs else "steps"
-            values |= {k: v for k, v in QUICK.items() if values[k] == default[k] and (k, length) != ("steps", "epochs")}
+            asked = {*self._asked(typed), *(("steps",) if self.epochs else ())}
+            values |= {name: value for name, value in QUICK.items() if name not in asked}
             values["log_every"] = 10
         return values | {"transform": parse_transform(self.transform)}
 
-    def _check_same(self, stored: Any) -> None:
+    def _asked(self, typed: Collection[str]) -> list[str]:
+        """The options that were typed, or are not what is usual."""
+        return [f.name for f in fields(self) if f.name in typed or getattr(self, f.name) != f.default]
+
+    def _check_same(self, stored: Any, typed: Collection[str]) -> None:
         """A run goes on as it began: options that say otherwise are refused, not forgotten."""
-        for field in fields(self):
-            given = getattr(self, field.name)
-            if field.name in ("output", "resume", "quick", "steps", "epochs") or given == field.default:
+        for name in self._asked(typed):
+            if name in ("output", "resume", "quick", "steps", "epochs"):
                 continue
-            had = getattr(stored, field.name)
-            if field.name == "transform":
+            given, had = getattr(self, name), getattr(stored, name)
+            if name == "transform":
                 from ..estimators import resolve_ranges
 
                 same = resolve_ranges(parse_transform(self.transform)) == resolve_ranges(had)
             else:
-                same = given == had or (field.name == "data" and str(Path(given).expanduser().absolute()) == had)
+                same = given == had or (name == "data" and str(Path(given).expanduser().absolute()) == had)
             if not same:
                 raise ValueError(
-                    f"{field.name}: received {given!r} with --resume; accepted is what the run began with, {had!r}"
+                    f"{name}: received {given!r} with --resume; accepted is what the run began with, {had!r}"
                 )
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields
-from typing import Any, get_type_hints
+from typing import Any
 
-import tyro
+from .typed import spelled
 
 __all__ = ["Refusal", "Stopped", "in_words", "refusing"]
 
@@ -88,20 +87,9 @@ def in_words(message: str, command: Any) -> str:
     for old, new in WORDS.items():
         message = message.replace(old, new)
     head, _, rest = message.partition(":")
-    typed, found = _typed(command), [NAME.fullmatch(name) for name in head.split(", ")]
+    typed, found = spelled(command), [NAME.fullmatch(name) for name in head.split(", ")]
     names = [(FIELDS.get(match[1], match[1]), match[2]) for match in found if match]
     if len(names) == len(found) and all(name in typed for name, _ in names):
         head = ", ".join(" ".join(filter(None, (typed[name], item))) for name, item in names)
     message = f"{head}:{rest}" if rest else message
     return message if message.endswith((".", "?")) else f"{message}."
-
-
-def _typed(command: Any) -> dict[str, str]:
-    """What a user types for each field of a command: the name of an option, or that of a place on the line."""
-    places = {
-        name
-        for name, kind in get_type_hints(type(command), include_extras=True).items()
-        if tyro.conf.Positional in getattr(kind, "__metadata__", ())
-    }
-    names = [field.name for field in fields(command)]
-    return {name: name.upper() if name in places else f"--{name.replace('_', '-')}" for name in names}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -67,17 +68,17 @@ class Symmetries:
     resume: Switch = False
     """Go on with a run in --output that was stopped; give all that it began with again."""
 
-    def run(self) -> list[Path]:
-        """Learns, measures and writes both files."""
+    def run(self, typed: Collection[str] = ()) -> list[Path]:
+        """Learns, measures and writes both files; options that were typed count even if they say what is usual."""
         with refusing(self, "a smaller --batch-size or --size", stopped=self._stopped):
-            return self._run()
+            return self._run(typed)
 
-    def _run(self) -> list[Path]:
+    def _run(self, typed: Collection[str]) -> list[Path]:
         from ..estimators import SymmetryFinder
         from ..estimators.sources import load_images, some
         from . import one_thread
 
-        finder = SymmetryFinder(parse_transform(self.transform), device=self.device, **self._settings())
+        finder = SymmetryFinder(parse_transform(self.transform), device=self.device, **self._settings(typed))
         finder.looked_for()  # to refuse before data are read
         data = load_images(self.data, size=self.size, unreadable=self.unreadable, background=self.background)
         data = some(data, MANY) if self.small else data
@@ -89,11 +90,12 @@ class Symmetries:
             print(f"left out: {len(found.left_out):,} files that cannot be read; {paths[1]} has their names")
         return paths
 
-    def _settings(self) -> dict[str, Any]:
+    def _settings(self, typed: Collection[str] = ()) -> dict[str, Any]:
         """What was asked for; where nothing was, a small run has its own."""
         default = {field.name: field.default for field in fields(self)}
         own: dict[str, Any] = {"steps": self.steps, "batch_size": self.batch_size}
-        small = {k: v for k, v in SMALL.items() if self.small and own.get(k) == default.get(k)}
+        asked = {name for name, value in own.items() if name in typed or value != default[name]}
+        small = {name: value for name, value in SMALL.items() if self.small and name not in asked}
         return own | small | {"seed": self.seed, "folder": self.output, "resume": self.resume}
 
     def _stopped(self) -> str:
