@@ -371,6 +371,24 @@ def test_an_interrupt_says_how_to_go_on(shapes, capsys, monkeypatch):
     refused(capsys, "stopped", "--resume --output run")
 
 
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("erlangen.estimators.prepare", "stopped before anything was written"),
+        ("erlangen.estimators.reporting.write_report", "`erlangen fit --resume --output run` goes on"),
+    ],
+)
+def test_a_request_to_end_outside_of_training_says_how_to_go_on(place, words, shapes, capsys, monkeypatch):
+    def ended(*args, **kwargs):
+        assert signal.getsignal(signal.SIGTERM) != signal.SIG_DFL  # else it would end the tests
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(place, ended)
+    assert fit(shapes, "--method", "none", "--output", "run") == 130
+    refused(capsys, words)
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
 def test_an_interrupt_before_the_first_step_says_so(shapes, tmp_path, capsys, monkeypatch):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt

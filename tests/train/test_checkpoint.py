@@ -106,7 +106,20 @@ def test_an_interrupt_leaves_a_checkpoint_of_its_step(tmp_path, at, number):
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
-def test_a_fork_that_is_told_to_end_does(tmp_path):
+def test_a_request_to_end_that_is_an_interrupt_waits_as_well(tmp_path):
+    """As commands have it."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            fit(tiny(), data(), config(tmp_path), on_step=interrupted(5, signal.SIGTERM))
+        assert signal.getsignal(signal.SIGTERM) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert names(tmp_path)[-1] == "00000005"
+
+
+@pytest.mark.parametrize("handler", [signal.SIG_DFL, signal.default_int_handler])
+def test_a_fork_that_is_told_to_end_does(tmp_path, handler):
     ended = []
 
     def fork(step, _):
@@ -121,7 +134,11 @@ def test_a_fork_that_is_told_to_end_does(tmp_path):
             os.kill(child, signal.SIGTERM)
             ended.append(os.waitpid(child, 0)[1])
 
-    assert fit(tiny(), data(), config(tmp_path), on_step=fork).stopped == "finished"
+    before = signal.signal(signal.SIGTERM, handler)
+    try:
+        assert fit(tiny(), data(), config(tmp_path), on_step=fork).stopped == "finished"
+    finally:
+        signal.signal(signal.SIGTERM, before)
     assert ended == [signal.SIGTERM]
 
 

@@ -17,7 +17,7 @@ from .audit import Audit
 from .check import Check
 from .fit import Fit, Switch
 from .progress import progress
-from .refusal import UNWRITTEN, Refusal, Stopped, in_words
+from .refusal import UNWRITTEN, Refusal, Stopped, ending, in_words
 from .reproduce import Reproduce
 from .symmetries import Symmetries
 from .typed import given
@@ -41,7 +41,7 @@ class Demo:
 
         scale = Scale(images=200, steps=10, samples=100, turned=40, shifts=2) if self.quick else Scale()
         try:
-            with one_thread(), progress("Demonstration") as tell:
+            with ending(), one_thread(), progress("Demonstration") as tell:
                 return demo(self.output, tell, scale=scale, jobs=min(2, os.cpu_count() or 1))
         except KeyboardInterrupt:
             raise Stopped("stopped; the same command goes on from here.") from None

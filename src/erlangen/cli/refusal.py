@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from .typed import spelled
 
-__all__ = ["Refusal", "Stopped", "in_words", "refusing"]
+__all__ = ["Refusal", "Stopped", "ending", "in_words", "refusing"]
 
 TOLD = ("Collapsed", "Diverged")  # of training, which says what to try; by name, for torch is slow to import
 
@@ -58,8 +60,21 @@ class Stopped(Refusal):
 
 
 @contextmanager
+def ending() -> Iterator[None]:
+    """Makes an interrupt of a request to end (SIGTERM), unless somebody else handles it; only the main thread may."""
+    mine = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    if mine:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # with which training knows how to wait
+    try:
+        yield
+    finally:
+        if mine:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+@contextmanager
 def refusing(command: Any, smaller: str = "", *, stopped: Callable[[], str] = lambda: UNWRITTEN) -> Iterator[None]:
-    """Turns what a user can mend into a `Refusal`, and an interrupt into a `Stopped`.
+    """Turns what a user can mend into a `Refusal`, and an interrupt, or a request to end, into a `Stopped`.
 
     Args:
         command: whose options errors are about, a dataclass.
@@ -67,7 +82,8 @@ def refusing(command: Any, smaller: str = "", *, stopped: Callable[[], str] = la
         stopped: what is said when the user interrupts.
     """
     try:
-        yield
+        with ending():
+            yield
     except (ValueError, FileExistsError) as error:
         raise Refusal(in_words(str(error), command)) from error
     except (MemoryError, RuntimeError) as error:

@@ -11,7 +11,11 @@ from multiprocessing import parent_process
 
 __all__ = ["held"]
 
-USUAL = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+# What is usual first; commands make an interrupt of a request to end.
+USUAL = {
+    signal.SIGINT: (signal.default_int_handler,),
+    signal.SIGTERM: (signal.SIG_DFL, signal.default_int_handler),
+}
 
 
 @contextmanager
@@ -22,19 +26,21 @@ def held(hold: bool) -> Iterator[Callable[[], bool]]:
     them; nor is a request to end in a process of a pool, which has others to answer to.
     """
     main, seen, owner = threading.current_thread() is threading.main_thread(), False, os.getpid()
-    mine = [number for number, usual in USUAL.items() if hold and main and signal.getsignal(number) == usual]
+    before = {number: signal.getsignal(number) for number in USUAL if hold and main}
+    mine = {number: handler for number, handler in before.items() if handler in USUAL[number]}
     if parent_process() is not None:
-        mine = [number for number in mine if number != signal.SIGTERM]
+        mine.pop(signal.SIGTERM, None)
 
     def restore() -> None:
-        for number in mine:
-            signal.signal(number, USUAL[number])
+        for number, handler in mine.items():
+            signal.signal(number, handler)
 
     def note(number: int, frame: object) -> None:
         nonlocal seen
         seen = True
         restore()
         if os.getpid() != owner:  # a fork, such as a worker that loads data
+            signal.signal(number, USUAL[signal.Signals(number)][0])
             signal.raise_signal(number)
 
     for number in mine:
