@@ -23,6 +23,7 @@ from erlangen.cli.fit import Fit, parse_transform
 from erlangen.cli.typed import given
 from erlangen.data import glyphs, load
 from erlangen.estimators import RunConfig, load_run
+from erlangen.nets import NETS
 from erlangen.objectives import METHODS
 
 TINY = ["--steps", "2", "--batch-size", "8", "--samples", "2", "--eval-samples", "2", "--device", "cpu"]
@@ -92,6 +93,13 @@ def test_the_methods_are_those_of_the_library():
     assert set(get_args(get_type_hints(Fit)["method"])) == set(METHODS)
     page = (Path(__file__).resolve().parents[2] / "docs" / "fit.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^\| `([\w-]+)` \|", page.partition("## Methods")[2], re.MULTILINE)) >= set(METHODS)
+
+
+def test_the_help_names_every_net(capsys):
+    with pytest.raises(SystemExit):
+        fit("--help")
+    said = capsys.readouterr().out
+    assert [name for name in NETS if not re.search(rf"\b(?<!-){name}\b", said)] == []
 
 
 @pytest.mark.parametrize("method", ["augerino", "instaaug", "pstn", "stn", "affine", "tta", "none"])

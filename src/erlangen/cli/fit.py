@@ -55,8 +55,8 @@ class Fit:
     ] = "flow"
 
     net: Annotated[str | None, left_open("NAME")] = None
-    """The classifier: lenet, fixup, conv13, preact18, embedding or mlp; for series series-cnn; if not given, by the
-    data."""
+    """The classifier: lenet, fixup, conv13, preact18, small-cnn, embedding or mlp; for series series-cnn; if not given,
+    by the data."""
 
     epochs: Annotated[int | None, left_open("N")] = None
     """How long, in epochs."""
