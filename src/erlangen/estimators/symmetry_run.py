@@ -69,14 +69,24 @@ def _read(folder: Path) -> dict[str, Any]:
 
 
 def _check_same(folder: Path, was: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    before, after = ({**record, **record["settings"]} for record in (was, now))
+    # Ranges as a list: poses have one column for each coordinate, in this order.
+    before, after = (
+        {**record, "ranges": list(record["ranges"].items()), **record["settings"]} for record in (was, now)
+    )
     for name in ("ranges", *now["settings"], "network", "anchored", "shape", "digest"):
         if before.get(name) != after[name]:
             if name == "digest":
                 raise ValueError(f"X: received other images than the run in {str(folder)!r} began with")
             called = {"ranges": "transform", "shape": "X"}.get(name, name)
-            began = f"the run in {str(folder)!r} began with {before.get(name)}"
-            raise ValueError(f"{called}: received {after[name]}, but {began}; accepted is the same")
+            began = f"the run in {str(folder)!r} began with {_told(before.get(name))}"
+            raise ValueError(f"{called}: received {_told(after[name])}, but {began}; accepted is the same")
+
+
+def _told(value: Any) -> str:
+    """Coordinates with their ranges, in their order; anything else as it is."""
+    if not isinstance(value, list) or not all(isinstance(one, tuple) for one in value):
+        return str(value)
+    return ", ".join(f"{name}:{low:.4g}:{high:.4g}" for name, (low, high) in value)
 
 
 def _clear(folder: Path) -> None:
