@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,28 +18,27 @@ from ..objectives import Blur, KnownPoses, PrototypeInference, TwoStages
 from ..report.run_figures import Coordinate
 from ..report.symmetries import SymmetryFindings
 from ..train import Config, Inferred, Optimiser, TensorLoader, WarmupCosine, fit_symmetry, set_aside
-from ..transforms import HSV, Affine, Group, Product
+from ..transforms import Affine
 from ..transforms.warp import as_signal
 from ..utils.io import provenance
 from ..utils.seeds import generator, seeded
 from ..utils.shapes import check_count, check_positive, check_tensor, describe
 from .config import check_device
-from .coordinates import AFFINE, COLOUR, Wanted, resolve_ranges
+from .coordinates import AFFINE, Wanted, resolve_ranges
 from .reporting import half_ranges
 from .sources import digest, some_rows
+from .symmetry_group import check_colours, group_of, whole_circles
 from .symmetry_images import ground_of, learnable, levels
-from .symmetry_report import Symmetries, arcs, as_bytes, image_names, least_of, recentred, words
+from .symmetry_report import Symmetries, arcs, as_bytes, at_the_end, further, image_names, least_of, recentred, words
 from .symmetry_run import begin, finish, read_finder
 
 __all__ = ["SymmetryFinder"]
 
-ROOM = 1.5  # how much wider than the random transformations the range of poses is
 BATCH = 256  # images at a time, when nothing is trained
 LEAST = 50  # samples for a range
 GRAIN = 0.25  # of half a pixel, or of what else counts as a range: noise on poses
 DRAWS, VIEWS = 4, 2  # prototypes of each image that are inferred, and how many of them a step has for each sample
 VALIDATIONS, PATIENCE = 40, 8  # in the second stage, and how many of them without improvement end it
-WHOLE = {"angle": math.pi, "hue": 0.5}  # half of the circle
 NETWORK: dict[str, Any] = {"layers": 4, "width": 64, "bins": 12, "pool": 2, "noise": 0.1}
 SETTINGS = ("steps", "batch_size", "samples", "copies", "inference", "generative", "lr", "held", "seed")
 
@@ -114,7 +112,7 @@ class SymmetryFinder(BaseEstimator):
         vars(self).pop("model_", None)  # a fit that fails leaves nothing that is half new
         x, ranges = learnable(X), self.looked_for()
         self._check()
-        _check_colours(ranges, x)
+        check_colours(ranges, x)
         self.shape_, self.ranges_ = tuple(x.shape[1:]), ranges
         ground = ground_of(x) if set(ranges) <= set(AFFINE) else None
         self.ground_ = ground or [0.0] * len(x[0])
@@ -158,7 +156,7 @@ class SymmetryFinder(BaseEstimator):
 
     def looked_for(self) -> dict[str, tuple[float, float]]:
         """The coordinates that are looked for and their ranges, angles and hues on the whole circle."""
-        return _whole(resolve_ranges(self.transform))
+        return whole_circles(resolve_ranges(self.transform))
 
     def predict(self, X: DataSet | Tensor | np.ndarray) -> Tensor:
         """The prototypes of images, `(N, C, H, W)`, on the CPU."""
@@ -197,6 +195,7 @@ class SymmetryFinder(BaseEstimator):
         x, chance = every[measured], generator(self.seed, group.bounds.device)
         v = self._each(x, lambda part: self._model().density(part).sample((samples,), chance), dim=1)
         v = recentred(v, group.names)
+        ended = at_the_end(self.poses(x), self._model().inference.bounds, group.periodic)
         found = half_ranges(v, group.bounds.cpu(), group.periodic).double().numpy()
         few = torch.linspace(0, len(x) - 1, min(shown, len(x))).long()
         ends = [self.ranges_[name] for name in group.names]
@@ -206,7 +205,10 @@ class SymmetryFinder(BaseEstimator):
         findings = SymmetryFindings(
             title="Symmetries",
             lead=_lead(every, len(x)),
-            words=words(group.names, found, looked, least, arcs(v, group.names, (2 * looked).tolist(), group.periodic)),
+            words=words(
+                *(group.names, found, looked, least, arcs(v, group.names, (2 * looked).tolist(), group.periodic)),
+                further(self.ranges_, dict(zip(group.names, ended.tolist(), strict=True))),
+            ),
             coordinates=list(map(Coordinate, group.names, *zip(*ends, strict=True), group.periodic)),
             half_ranges=found,
             inputs=as_bytes(as_signal(x[few], "bilinear")),
@@ -217,7 +219,7 @@ class SymmetryFinder(BaseEstimator):
             code=self._code(),
             about=provenance(device=group.bounds.device),
         )
-        return Symmetries(group.names, image_names(X, measured), found, looked, least, left_out, findings)
+        return Symmetries(group.names, image_names(X, measured), found, looked, least, ended, left_out, findings)
 
     def _model(self) -> SymmetryModel:
         if not hasattr(self, "model_"):
@@ -265,7 +267,7 @@ class SymmetryFinder(BaseEstimator):
         return torch.tensor(self.ground_, dtype=x.dtype, device=x.device).view(-1, 1, 1)
 
     def _build(self) -> SymmetryModel:
-        group = _group(self.ranges_)
+        group = group_of(self.ranges_)
         copies = self.copies if any(group.periodic) else None
         widths: Any = {"inference": self.inference, "generative": self.generative}
         return SymmetryModel.over(group, self.shape_, copies=copies, anchored=self.anchored_, **widths, **NETWORK)
@@ -351,36 +353,3 @@ def _lead(every: Tensor, measured: int) -> str:
     some = "" if measured == len(every) else f" Ranges are those of {measured:,} of them, chosen at random."
     many = "1 image" if len(every) == 1 else f"{len(every):,} images"
     return f"{many} of {size} pixels; no labels were used.{some}"
-
-
-def _check_colours(ranges: Mapping[str, Any], x: Tensor) -> None:
-    colours = [name for name in ranges if name in COLOUR]
-    if colours and x.shape[1] != 3:
-        got = f"{', '.join(colours)} for images of {x.shape[1]} channels"
-        raise ValueError(f"transform: received {got}; accepted are colours for images of 3, red, green and blue")
-
-
-def _whole(ranges: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
-    """The ranges that are looked for, angles and hues on the whole circle."""
-    for name in ranges:
-        if name not in (*AFFINE, *COLOUR):
-            why = {"crop": ", which loses what is outside", "warp": ", which is for series"}.get(name, "")
-            known = ", ".join((*AFFINE, *COLOUR))
-            raise ValueError(f"transform: received {name!r}{why}; accepted are coordinates of groups: {known}")
-        low, high = ranges[name]
-        if name in WHOLE and not math.isclose(high - low, 2 * WHOLE[name], rel_tol=1e-6):
-            got = f"{name} from {low:.4g} to {high:.4g}"
-            raise ValueError(f"transform: received {got}; accepted is {name} without a range, on the whole circle")
-    return {name: (-WHOLE[name], WHOLE[name]) if name in WHOLE else ends for name, ends in ranges.items()}
-
-
-def _group(ranges: Mapping[str, tuple[float, float]]) -> Group:
-    """The group, with room for poses beyond the random transformations."""
-    wide = {n: ends if n in ("angle", "hue") else (ROOM * ends[0], ROOM * ends[1]) for n, ends in ranges.items()}
-    affine, colour = ([name for name in ranges if name in kind] for kind in (AFFINE, COLOUR))
-    parts: list[Group] = []
-    if affine:
-        parts.append(Affine(*affine, factored=True, bounds={name: wide[name] for name in affine}))
-    if colour:
-        parts.append(HSV(*colour, bounds={name: wide[name] for name in colour}))
-    return parts[0] if len(parts) == 1 else Product(*parts)  # pyright: ignore[reportReturnType]

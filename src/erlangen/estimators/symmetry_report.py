@@ -20,10 +20,11 @@ from ..utils.io import write_bytes, write_json
 from .coordinates import AFFINE
 from .symmetry_run import REPORT
 
-__all__ = ["Symmetries", "arcs", "as_bytes", "image_names", "least_of", "recentred", "words"]
+__all__ = ["Symmetries", "arcs", "as_bytes", "at_the_end", "further", "image_names", "least_of", "recentred", "words"]
 
 STILL = 1e-3  # a variance of turns, of which one is a radian: where less is found, nothing turns
 LITTLE = 0.05  # of the range that was looked for: less hardly occurs
+NEAR, MANY = 0.02, 0.01  # the end of a range, a share of its half; and the share of poses there that is worth a word
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Symmetries:
         half_ranges: of each image, half of the shortest range that holds 98 % of its transformations, `(N, d)`.
         looked: half the range that was looked for, `(d,)`.
         least: what a range must be greater than to count as one, `(d,)`; see `least_of`.
+        at_the_end: the share of images whose poses lie at the end of what poses can be, `(d,)`; see `at_the_end`.
         left_out: files that could not be read.
         findings: what the page shows.
     """
@@ -45,16 +47,17 @@ class Symmetries:
     half_ranges: np.ndarray
     looked: np.ndarray
     least: np.ndarray
+    at_the_end: np.ndarray
     left_out: tuple[str, ...]
     findings: SymmetryFindings
 
     def rows(self) -> list[dict[str, Any]]:
         """For each coordinate the median over images, the range of the middle 90 % of them, and whether it occurs."""
         low, middle, high = middle_of(self.half_ranges)
-        kinds = zip(self.names, *(row.tolist() for row in (low, middle, high, self.looked, self.least)), strict=True)
+        columns = (low, middle, high, self.looked, self.least, self.at_the_end)
         return [
-            {"name": n, "half_range": m, "low": a, "high": b, "looked": w, "least": e, "occurs": m > e}
-            for n, a, m, b, w, e in kinds
+            {"name": n, "half_range": m, "low": a, "high": b, "looked": w, "least": e, "occurs": m > e, "at_the_end": s}
+            for n, a, m, b, w, e, s in zip(self.names, *(row.tolist() for row in columns), strict=True)
         ]
 
     def __str__(self) -> str:
@@ -131,20 +134,57 @@ def least_of(names: Sequence[str], looked: np.ndarray, side: int) -> np.ndarray:
     return np.maximum(LITTLE * looked, [1 / side if name in AFFINE else 0.0 for name in names])
 
 
+def at_the_end(poses: Tensor, bounds: Tensor | None, periodic: Sequence[bool]) -> np.ndarray:
+    """The share of poses that lie at an end of their bounds, where images are that were moved further, `(d,)`.
+
+    Coordinates on circles have no ends, and poses that start from moments have no bounds: 0 for these.
+
+    Shape:
+        poses: `(N, d)`; bounds: `(2, d)`.
+    """
+    if bounds is None:
+        return np.zeros(len(periodic))
+    low, high = bounds.cpu()
+    near = torch.minimum(poses - low, high - poses) < NEAR * (high - low) / 2
+    return (near & ~torch.tensor(periodic)).double().mean(0).numpy()
+
+
+def further(ranges: Mapping[str, tuple[float, float]], ended: Mapping[str, float]) -> dict[str, str]:
+    """What is said of coordinates with many poses at the end of their bounds: ranges that were found are too small.
+
+    Colours end where they are clipped, so that to look further need not help.
+    """
+    said = {}
+    for name in (name for name, share in ended.items() if share > MANY):
+        low, high = (f"{2 * end:.3g}" for end in ranges[name])
+        wider = f"{name}:{high}" if low == f"-{high}" else f"{name}:{low}:{high}"
+        said[name] = "; poses reach the end of what was looked for" + (
+            f": look further, {wider}" if name in AFFINE else ""
+        )
+    return said
+
+
 def words(
-    names: Sequence[str], found: np.ndarray, looked: np.ndarray, least: np.ndarray, circles: Mapping[str, str]
+    names: Sequence[str],
+    found: np.ndarray,
+    looked: np.ndarray,
+    least: np.ndarray,
+    circles: Mapping[str, str],
+    ends: Mapping[str, str],
 ) -> list[str]:
-    """A sentence for each coordinate; `circles` is what is said of those on circles."""
+    """A sentence for each coordinate; `circles` is what is said of those on circles, `ends` see `further`."""
     said = []
     rows = zip(names, looked.tolist(), least.tolist(), *(row.tolist() for row in middle_of(found)), strict=True)
     for name, whole, small, low, middle, high in rows:
         scale, unit = {"angle": (180 / math.pi, "°"), "hue": (360.0, "°")}.get(name, (1.0, ""))
+        end = f"{ends.get(name, '')}."
         if middle <= small:
-            said.append(f"{name}: hardly occurs (±{middle * scale:.2g}{unit}, looked for ±{whole * scale:.3g}{unit}).")
+            range_ = f"±{middle * scale:.2g}{unit}, looked for ±{whole * scale:.3g}{unit}"
+            said.append(f"{name}: hardly occurs ({range_}){end}")
         else:
             span = f" (±{low * scale:.3g}{unit} to ±{high * scale:.3g}{unit} from image to image)"
             several = span if len(found) > 1 else ""
-            said.append(f"{name}: {circles.get(name, '')}±{middle * scale:.3g}{unit}{several}.")
+            said.append(f"{name}: {circles.get(name, '')}±{middle * scale:.3g}{unit}{several}{end}")
     return said
 
 

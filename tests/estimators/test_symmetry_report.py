@@ -1,0 +1,52 @@
+"""What `SymmetryFinder.report` says of coordinates, in words and numbers."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from erlangen.estimators import SymmetryFinder
+from erlangen.estimators.symmetry_report import at_the_end, further
+from erlangen.transforms import Affine
+
+TINY = {"batch_size": 32, "samples": 1, "inference": (32,), "generative": (8,), "progress": False, "device": "cpu"}
+
+
+@pytest.fixture(autouse=True)
+def _single():
+    torch.set_default_dtype(torch.float32)
+
+
+def shifted(n, reach):
+    """A square that is shifted along x, uniformly, `(n, 1, 16, 16)`."""
+    torch.manual_seed(0)
+    x = torch.zeros(n, 1, 16, 16)
+    x[..., 6:10, 6:10] = 1.0
+    return Affine("tx")(x, reach * (2 * torch.rand(n, 1) - 1)).clamp(0, 1)
+
+
+@pytest.mark.parametrize(("reach", "far"), [(0.15, False), (0.7, True)])
+def test_images_that_move_further_than_was_looked_for(reach, far, tmp_path):
+    x = shifted(200, reach)
+    found = SymmetryFinder(("tx",), steps=(150, 2), lr=(1e-2, 1e-3), **TINY).fit(x).report(x, samples=50, shown=1)
+    (row,) = found.rows()
+    assert (row["at_the_end"] > 0.1) == far
+    assert str(found).endswith("; poses reach the end of what was looked for: look further, tx:0.5.") == far
+    stored = json.loads(found.save(tmp_path)[1].read_text())
+    assert stored["coordinates"][0]["at_the_end"] == row["at_the_end"]
+
+
+def test_ends_are_those_of_lines_with_bounds():
+    poses = torch.tensor([[-0.99, 3.14], [0.97, 0.0], [2.97, -3.14], [1.0, 0.0]])
+    bounds = torch.tensor([[-1.0, -math.pi], [3.0, math.pi]])
+    assert np.array_equal(at_the_end(poses, bounds, (False, True)), [0.5, 0.0])
+    assert np.array_equal(at_the_end(poses, None, (False, True)), [0.0, 0.0])
+
+
+def test_where_to_look_is_said_as_it_is_typed():
+    ranges = {"tx": (-0.25, 0.25), "scale": (-0.5, 0.2), "value": (-1.0, 0.1), "ty": (-0.25, 0.25)}
+    said = further(ranges, {"tx": 0.02, "scale": 0.5, "value": 0.3, "ty": 0.005})
+    assert list(said) == ["tx", "scale", "value"]
+    assert [words.rpartition(" ")[2] for words in said.values()] == ["tx:0.5", "scale:-1:0.4", "for"]
