@@ -79,9 +79,19 @@ def test_an_augmented_vae_sees_variations_in_training_only():
 
 @pytest.mark.parametrize("kind", [AugVAE, InvVAE])
 def test_the_symmetries_are_not_in_training(kind):
-    model = kind(small(), centred()).train()
-    assert model.vae.training
-    assert not model.symmetry.training
+    model = kind(small(), centred())
+    for _ in range(2):  # as it was made, and when it is asked to train
+        assert model.vae.training
+        assert not model.symmetry.training
+        model.train()
+
+
+@pytest.mark.parametrize("kind", [AugVAE, InvVAE])
+def test_hybrids_are_for_images_of_one_shape(kind):
+    symmetry = SymmetryModel.over(Affine("tx", "ty"), (1, 12, 12), inference=(8,), generative=(8,))
+    words = r"symmetry: received a model for \(1, 12, 12\); accepted is one for what the VAE is for, \(1, 16, 16\)"
+    with pytest.raises(ValueError, match=words):
+        kind(small(), symmetry)
 
 
 def test_an_invariant_vae_is_invariant():
@@ -178,8 +188,9 @@ def test_images_of_other_types_and_without_values_are_refused():
         vae.elbo(x.float())
     with pytest.raises(ValueError, match=r"x: received .* with NaN or infinite values"):
         iwlb(vae.log_weights, x / 0)
-    with pytest.raises(ValueError, match=r"shape: received \(1, 10, 10\); accepted is .* H a multiple of 4"):
-        VAE((1, 10, 10))
+    for wrong in (x[:0], x[..., :4, :4], torch.rand(2, 3, 8, 8)):
+        with pytest.raises(ValueError, match=r"x: received .*; accepted is images \('B', 1, 8, 8\), at least one"):
+            vae.elbo(wrong)
 
 
 def test_a_scale_that_fell_to_the_least_can_grow_again():
@@ -192,3 +203,9 @@ def test_a_scale_that_fell_to_the_least_can_grow_again():
     raw.grad = None
     _normal(torch.zeros(1, 1), raw, 1).log_prob(torch.zeros(1, 1)).neg().sum().backward()  # it should be less
     assert raw.grad.item() == 0
+
+
+@pytest.mark.parametrize("shape", [(1, 10, 10), (1, 8, 12), 16, "abc", (1, 0, 0), (1.0, 16.0, 16.0), (True, 8, 8)])
+def test_images_are_square(shape):
+    with pytest.raises(ValueError, match=r"shape: received .*; accepted is .* H a multiple of 4"):
+        VAE(shape)

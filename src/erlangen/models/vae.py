@@ -3,7 +3,8 @@ r"""Variational autoencoders, and what knowing the symmetries of their data brin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
+from numbers import Integral
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
@@ -13,7 +14,7 @@ from torch.distributions import Independent, Normal
 from ..distributions.heads import at_least
 from ..nets import PixelDecoder, PixelEncoder
 from ..transforms.warp import signal_like
-from ..utils.shapes import check_count, check_finite
+from ..utils.shapes import check_count, check_finite, check_tensor
 from .symmetry import SymmetryModel
 
 __all__ = ["VAE", "AugVAE", "InvVAE"]
@@ -27,6 +28,14 @@ def _normal(mean: Tensor, raw: Tensor, dims: int) -> Independent:
     scale = at_least(scale, torch.full_like(scale, LEAST))
     # To validate arguments would wait for the device, in every step.
     return Independent(Normal(mean, scale, validate_args=False), dims, validate_args=False)
+
+
+def _square(shape: Any) -> bool:
+    """Whether it is the shape of images that the networks can halve twice."""
+    if not isinstance(shape, Sequence) or len(shape) != 3:
+        return False
+    whole = all(isinstance(n, Integral) and not isinstance(n, bool) and int(n) > 0 for n in shape)
+    return whole and shape[1] == shape[2] and shape[1] % 4 == 0
 
 
 class VAE(nn.Module):
@@ -46,10 +55,10 @@ class VAE(nn.Module):
         self, shape: Sequence[int], *, latent: int = 20, filters: Sequence[int] = (64, 128), hidden: int = 256
     ) -> None:
         super().__init__()
-        if len(shape) != 3 or shape[1] != shape[2] or shape[1] % 4:
+        if not _square(shape):
             accepted = "that of square images, (C, H, H) with H a multiple of 4"
-            raise ValueError(f"shape: received {tuple(shape)}; accepted is {accepted}")
-        channels, size = shape[0], shape[1]
+            raise ValueError(f"shape: received {shape!r}; accepted is {accepted}")
+        channels, size = int(shape[0]), int(shape[1])
         one = torch.ones(()).expm1().log()  # softplus of it is 1
         self.latent = check_count("latent", latent)
         self.encoder = PixelEncoder(channels, size, filters=filters, hidden=hidden)
@@ -64,6 +73,8 @@ class VAE(nn.Module):
     def signal(self, x: Tensor) -> Tensor:
         """Images in floating point; uint8 becomes [0, 1]."""
         x = signal_like(x, self.prior_mean)
+        shape = self.pixel_scale.shape
+        check_tensor("x", x, f"images {('B', *shape)}, at least one", x.shape[1:] == shape and len(x) > 0)
         check_finite("x", x)
         return x
 
@@ -112,7 +123,12 @@ class _WithSymmetry(nn.Module):
         for name, part, kind in (("vae", vae, VAE), ("symmetry", symmetry, SymmetryModel)):
             if not isinstance(part, kind):
                 raise ValueError(f"{name}: received {type(part).__name__}; accepted is a {kind.__name__}")
+        shape = vae.pixel_scale.shape
+        if symmetry.shape not in (None, shape):
+            got, accepted = f"a model for {tuple(symmetry.shape)}", f"one for what the VAE is for, {tuple(shape)}"
+            raise ValueError(f"symmetry: received {got}; accepted is {accepted}")
         self.vae, self.symmetry = vae, symmetry.requires_grad_(False)
+        self.train(self.training)
 
     def train(self, mode: bool = True) -> Self:
         """Switches to training mode, but for the model of symmetries."""
