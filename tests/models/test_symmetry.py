@@ -216,3 +216,32 @@ def test_half_precision_is_widened_and_other_types_are_refused(copies, dtype):
     assert torch.equal(model.prototype(x.to(dtype)), model.prototype(x.to(dtype).to(torch.get_default_dtype())))
     with pytest.raises(ValueError, match=r"x: received a float32 tensor .*, but the model is torch.float64"):
         model.prototype(x.float())
+
+
+@pytest.mark.parametrize(
+    ("name", "copies", "anchored"), [("plain", None, False), ("voted", 4, False), ("anchored", 4, True)]
+)
+def test_networks_have_the_type_of_their_group(name, copies, anchored):
+    torch.set_default_dtype(torch.float32)
+    group = Affine("tx", "ty", "angle", factored=True).double()
+    small = {"inference": (8,), "generative": (8,), "layers": 2, "width": 8}
+    model = SymmetryModel.over(group, (1, 16, 16), copies=copies, anchored=anchored, pool=2, noise=0.1, **small)
+    x = torch.rand(2, 1, 16, 16, dtype=torch.float64)
+    assert model.resample(x).dtype == model.log_prob(x).dtype == torch.float64
+    model.float()
+    assert group.bounds.dtype == torch.float64  # the next model over it is not concerned
+    assert model.resample(x.float()).dtype == torch.float32
+
+
+def test_coordinates_are_those_of_the_inputs():
+    model, x = centred(), blobs(3)
+    assert model.transform(x, torch.zeros(5, 1, 2)).shape == (5, 3, 1, 16, 16)
+    for shape in ((2,), (5, 2, 2), (3, 3)):
+        with pytest.raises(ValueError, match=r"v: received .*; accepted is coordinates \(\*S, 3, 2\), one for each"):
+            model.transform(x, torch.zeros(shape))
+
+
+def test_no_inputs_have_no_marginals():
+    found = centred().marginals(blobs(3)[:0], bins=7)
+    assert found.density.shape == (0, 2, 7)
+    assert found.edges[:, [0, -1]].tolist() == [[-2.0, 2.0], [-2.0, 2.0]]

@@ -2,6 +2,7 @@ r"""A generative model of symmetry transformations: a prototype, and a distribut
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
@@ -13,7 +14,7 @@ from ..distributions import Conditional, Density, Gaussian, SplineFlow
 from ..nets import MLP
 from ..transforms import Group
 from ..transforms.warp import signal_like
-from ..utils.shapes import check_count, describe
+from ..utils.shapes import check_count, check_tensor, describe
 from .anchored import ANCHORED, Anchored, anchorable
 from .averaged import Averaged
 from .voted import Voted, check_copies, check_unbounded
@@ -104,7 +105,7 @@ class SymmetryModel(nn.Module):
         """A model with perceptrons, those of the paper (appendix C) at other widths, for signals of a shape.
 
         Args:
-            group: the transformations.
+            group: the transformations, of which the model has a copy; their type and device are those of the model.
             shape: of one signal, `(C, H, W)` or `(C, L)`.
             copies: how many turned copies vote on the pose (see `Voted`); None for the paper's plain network.
             bounded: whether coordinates are held within the bounds of the group; otherwise on lines (appendix C.1).
@@ -123,6 +124,7 @@ class SymmetryModel(nn.Module):
         if not isinstance(shape, Sequence) or len(shape) not in (2, 3):
             raise ValueError(f"shape: received {describe(shape)}; accepted is (C, H, W) or (C, L), of one signal")
         pixels = math.prod(check_count("shape", n) for n in shape)
+        group = copy.deepcopy(group)  # a model that is moved or converted takes its group with it
         _check_anchored(group, anchored)
         if copies is not None:
             check_copies(group, copies)
@@ -143,7 +145,7 @@ class SymmetryModel(nn.Module):
         encoder = nn.Sequential(means if pool > 1 else nn.Identity(), Noisy(noise), read)
         made = cls(group, pose, SplineFlow.over(group, read.features, encoder=encoder, **settings))
         made.shape = torch.Size(shape)
-        return made
+        return made.to(group.bounds)
 
     def signal(self, x: Tensor) -> Tensor:
         """Inputs in floating point; uint8 images become [0, 1]."""
@@ -183,6 +185,9 @@ class SymmetryModel(nn.Module):
             v: `(*S, B, d)`.
         """
         x = self.signal(x)
+        ends = (self.group.features, len(x))
+        ok = isinstance(v, Tensor) and v.ndim > 1 and v.shape[-1] == ends[0] and v.shape[-2] in (1, ends[1])
+        check_tensor("v", v, f"coordinates (*S, {ends[1]}, {ends[0]}), one for each input", ok)
         back = self.group.inverse(self.element(x))
         return self.group.act(self.group.compose(self.group.element(v), back), x)
 
@@ -228,7 +233,8 @@ class SymmetryModel(nn.Module):
         """
         v = self.density(x).sample((check_count("samples", samples),), generator)
         low, high = self.group.bounds.to(v)
-        low, high = torch.minimum(low, v.amin((0, 1))), torch.maximum(high, v.amax((0, 1)))
+        reached = torch.cat((torch.stack((low, high)), v.flatten(0, 1)))
+        low, high = reached.amin(0), reached.amax(0)
         place = ((v - low) / (high - low) * check_count("bins", bins)).floor()
         index = place.clamp(0, bins - 1).long().movedim(0, -1)  # the last edge belongs to the last bin
         counts = v.new_zeros(*v.shape[1:], bins).scatter_add_(-1, index, torch.ones_like(index, dtype=v.dtype))
