@@ -282,3 +282,24 @@ def test_no_row_is_of_two_stages():
     assert [row["step"] for row in rows] == [4, 6, 8, 12]
     assert [("nll" in row, "equivariance" in row) for row in rows] == [(False, True)] * 2 + [(True, False)] * 2
     assert [row["loss"] == pytest.approx(row["nll"]) for row in rows[2:]] == [True, True]
+
+
+def test_an_objective_that_was_trained_before_begins_with_its_first_stage():
+    """What was inferred before is forgotten, too: the poses of the second stage are those of its own first."""
+    objective, seen = stages(second=KnownPoses), []
+    loader, aside = (Inferred(data(n), objective, draws=2) for n in (16, 8))
+
+    def note(step, losses):
+        seen.append("nll" in losses)
+
+    for _ in range(2):
+        fit_symmetry(objective, loader, Config(steps=10, **QUIET), validation=aside, on_step=note)
+    assert seen == ([False] * 6 + [True] * 4) * 2
+    for batches in (loader, aside):
+        x, pose, _ = next(batches.epoch(0, torch.device("cpu")))
+        torch.testing.assert_close(pose, objective.model.pose(x).median)
+
+
+def test_one_stage_alone_is_for_fit():
+    with pytest.raises(ValueError, match="objective: received a PrototypeInference; accepted is TwoStages"):
+        fit_symmetry(stages().prototypes, data(), Config(steps=8, **QUIET))

@@ -141,6 +141,11 @@ class PrototypeInference(Counted):
             loss = loss + self.centred * ((v.mean((0, 1)) - group.origin) * self.linear).square().sum()
         return {"loss": loss, "equivariance": equivariance, "lost": lost, "content": content}
 
+    def restart(self) -> None:
+        """Counts steps from the first again."""
+        self.step.zero_()
+        self._steps = None
+
     def remedy(self, steps: int) -> None:
         """What helps against prototypes that lose their images: blur in the first steps, and a price on what is lost.
 

@@ -47,7 +47,8 @@ def fit_symmetry(
 
     When the prototypes lose their images (see `Alarm.content`), training starts anew from the weights that it began
     with, other noise, and a remedy: blur in the first steps, a greater price on what is lost, a smaller learning rate.
-    What was logged until then moves to `collapsed-1` in the folder.
+    What was logged until then moves to `collapsed-1` in the folder. An objective that was trained before begins with
+    its first stage again.
 
     Args:
         objective: both stages.
@@ -64,12 +65,11 @@ def fit_symmetry(
         Collapsed: the prototypes are empty, after all restarts.
         FileExistsError: the folder holds a run already, and `resume` is False.
     """
-    steps = config.length(len(loader))
-    if steps <= objective.burn_in:
-        accepted = f"more than the {objective.burn_in} of the first stage"
-        raise ValueError(f"steps: received {steps}; accepted are {accepted}")
-    if not isinstance(restarts, int) or restarts < 0:
-        raise ValueError(f"restarts: received {restarts!r}; accepted is an integer >= 0")
+    steps = _checked(objective, config.length(len(loader)), restarts)
+    objective.prototypes.restart()
+    for batches in (loader, validation):
+        if isinstance(batches, Inferred):
+            batches.forget()
     start = copy.deepcopy(objective.state_dict())
     if config.resume:
         _finish(config.folder)
@@ -93,6 +93,18 @@ def fit_symmetry(
             objective.prototypes.remedy(objective.burn_in)
     accepted = f"at least as many as the times that it has started anew, {len(tried)}"
     raise ValueError(f"restarts: received {restarts} for the run in {config.folder}; accepted is {accepted}")
+
+
+def _checked(objective: TwoStages, steps: int, restarts: int) -> int:
+    """The steps of both stages, where they can be taken."""
+    if not isinstance(objective, TwoStages):
+        raise ValueError(f"objective: received a {type(objective).__name__}; accepted is TwoStages")
+    if steps <= objective.burn_in:
+        accepted = f"more than the {objective.burn_in} of the first stage"
+        raise ValueError(f"steps: received {steps}; accepted are {accepted}")
+    if not isinstance(restarts, int) or restarts < 0:
+        raise ValueError(f"restarts: received {restarts!r}; accepted is an integer >= 0")
+    return steps
 
 
 def _staged(config: Config, first: int, steps: int, restart: int) -> Config:
@@ -157,6 +169,10 @@ class Inferred:
                 yield from self._with_poses().epoch(number, device, place)
                 return
             yield batch
+
+    def forget(self) -> None:
+        """Infers poses anew when they are needed, since the inference network is trained again."""
+        self._known = None
 
     def _with_poses(self) -> TensorLoader:
         if self._known is None:
