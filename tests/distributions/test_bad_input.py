@@ -34,7 +34,7 @@ from erlangen.distributions.standard_t import StandardT
 from erlangen.distributions.student import StudentDensity
 from erlangen.distributions.uniform import UniformDensity
 from erlangen.transforms import Affine, Crop, Dihedral, Flips, Product, Rotations
-from erlangen.utils.shapes import describe
+from erlangen.utils.shapes import NotFinite, describe
 
 INF, NAN = math.inf, math.nan
 ROWS = [[0.0], [1.0], [2.0]]
@@ -295,3 +295,10 @@ def test_a_healthy_one_never_warns(family, transform):
             q.rsample()
             quadrature(q, 5)
             q.sample((20,))
+
+
+@pytest.mark.parametrize(("scale", "kind"), [(math.nan, NotFinite), (0.0, ValueError), (-1.0, ValueError)])
+def test_scales_that_are_nan_are_told_from_wrong_ones(scale, kind):
+    with pytest.raises(ValueError, match="scale: received scales that are zero, negative or NaN") as caught:
+        GaussianDensity(torch.zeros(2, 1), torch.tensor([1.0, scale])[:, None])
+    assert caught.type is kind

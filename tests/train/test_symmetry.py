@@ -13,6 +13,7 @@ from erlangen.train import (
     Collapsed,
     Config,
     Cosine,
+    Diverged,
     Inferred,
     Optimiser,
     TensorLoader,
@@ -303,3 +304,32 @@ def test_an_objective_that_was_trained_before_begins_with_its_first_stage():
 def test_one_stage_alone_is_for_fit():
     with pytest.raises(ValueError, match="objective: received a PrototypeInference; accepted is TwoStages"):
         fit_symmetry(stages().prototypes, data(), Config(steps=8, **QUIET))
+
+
+@pytest.mark.parametrize(
+    ("part", "step", "judged"), [("conditional", 8, True), ("inference", 6, True), ("inference", 6, False)]
+)
+def test_what_diverges_where_it_is_judged_or_inferred_is_a_run_that_diverged(part, step, judged):
+    """The density in a validation, the inference network when poses are inferred: neither is in a step."""
+    objective = stages(second=KnownPoses)
+    loader, aside = (Inferred(data(n), objective, draws=2) for n in (16, 8))
+
+    def spoil(now, _):
+        if now == step:
+            for parameter in getattr(objective.model, part).parameters():
+                parameter.data.fill_(torch.nan)
+
+    config = Config(steps=12, validate_every=2, **{**QUIET, "log_every": 4})
+    with pytest.raises(Diverged, match=rf"the loss is nan at step {step} .* smaller learning rate"):
+        fit_symmetry(objective, loader, config, validation=aside if judged else None, on_step=spoil)
+
+
+@pytest.mark.parametrize(("rate", "kept"), [(1e-3, False), (1.0, True)])
+def test_a_density_that_never_gets_better_is_said(rate, kept, caplog):
+    objective = stages(second=KnownPoses)
+    loader, aside = (Inferred(data(n), objective, draws=2) for n in (16, 8))
+    groups = {"density": Optimiser("sgd", rate)}
+    config = Config(steps=16, groups=groups, validate_every=2, patience=9, monitor="nll", **QUIET)
+    history = fit_symmetry(objective, loader, config, validation=aside)
+    assert (history.best["step"] == 6) == kept
+    assert ("the density was never better than before it learned anything" in caplog.text) == kept

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -113,7 +114,7 @@ def _batches(run: Run, loader: Loader) -> Iterator[Sequence[Tensor]]:
     """What is still to come."""
     while not run.over:
         epoch, start = divmod(run.step, len(loader))
-        for batch in loader.epoch(epoch, run.engine.fabric.device, start):
+        for batch in _loaded(run, loader.epoch(epoch, run.engine.fabric.device, start)):
             yield batch
             if run.over:
                 return
@@ -122,17 +123,29 @@ def _batches(run: Run, loader: Loader) -> Iterator[Sequence[Tensor]]:
             raise ValueError(f"loader: received {got}; accepted are as many as its length, {len(loader)}")
 
 
+def _loaded(run: Run, batches: Iterable[Sequence[Tensor]]) -> Iterator[Sequence[Tensor]]:
+    """Batches of a loader, which may make something of its inputs."""
+    with _finite(run, ()):
+        yield from batches
+
+
+@contextmanager
+def _finite(run: Run, batch: Sequence[Tensor]) -> Iterator[None]:
+    """Where inputs are fine, and at first so was what is made of them, what is not finite is a run that diverged."""
+    try:
+        yield
+    except NotFinite:
+        if run.step > 0 and all(bool(part.isfinite().all()) for part in batch):
+            run.check([math.nan] * len(run.members))
+        raise
+
+
 def _step(run: Run, batch: Sequence[Tensor]) -> dict[str, Tensor]:
     factors = {
         name: settings.schedule(run.step, run.steps, run.per_epoch) for name, settings in run.engine.settings.items()
     }
-    try:
+    with _finite(run, batch):
         losses = run.engine.step(batch, run.step, factors)
-    except NotFinite:
-        if run.step == 0 or not all(bool(part.isfinite().all()) for part in batch):
-            raise
-        run.check([math.nan] * len(run.members))  # inputs are fine, and at first so was what is made of them
-        raise
     run.meter.add(losses, run.engine.share(batch).weight)
     run.step, run.inputs = run.step + 1, run.inputs + run.engine.rows(batch)
     return losses
@@ -195,9 +208,11 @@ def _log(run: Run) -> None:
 def _validate(run: Run, validation: Loader) -> list[dict[str, Any]]:
     engine, meter = run.engine, Meter(run.engine.shape)
     engine.objective.eval()
-    for number, batch in enumerate(validation.epoch(0, engine.fabric.device)):
+    for number, batch in enumerate(_loaded(run, validation.epoch(0, engine.fabric.device))):
         # The same noise at every validation, so that two of them differ by the weights alone.
-        meter.add(engine.losses(batch, 1, number), engine.share(batch).weight, engine.rows(batch))
+        with _finite(run, batch):
+            losses = engine.losses(batch, 1, number)
+        meter.add(losses, engine.share(batch).weight, engine.rows(batch))
     engine.objective.train()
     each = engine.split(meter.read(engine.mean))
     rows = []

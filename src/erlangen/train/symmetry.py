@@ -30,6 +30,10 @@ __all__ = ["Inferred", "fit_symmetry", "set_aside"]
 LOG = logging.getLogger("erlangen.train")
 JUDGES = (4, 500)  # inputs that are set aside, at least and at most
 HALF = ".collapsed-"  # the name of a folder that is being filled, before its number
+UNLEARNED = (
+    "on inputs that were set aside the density was never better than before it learned anything, and that one is kept. "
+    "Try a smaller learning rate of the density, or more inputs."
+)
 SLOWER = 0.3  # what the rate of the inference network is multiplied with when it starts anew
 
 
@@ -83,7 +87,10 @@ def fit_symmetry(
         how = _staged(config, objective.burn_in, steps, k)
         how = replace(how, alarm=replace(config.alarm, stop=restarts > 0))
         try:
-            return fit(objective, loader, how, validation=validation, fabric=fabric, on_step=on_step)
+            history = fit(objective, loader, how, validation=validation, fabric=fabric, on_step=on_step)
+            if config.patience is not None:
+                _warn_of_start(history, objective.burn_in)
+            return history
         except Collapsed as collapsed:
             if k >= restarts:
                 raise
@@ -105,6 +112,13 @@ def _checked(objective: TwoStages, steps: int, restarts: int) -> int:
     if not isinstance(restarts, int) or restarts < 0:
         raise ValueError(f"restarts: received {restarts!r}; accepted is an integer >= 0")
     return steps
+
+
+def _warn_of_start(history: History, first: int) -> None:
+    """Says so where the density that is kept is the one that training began with."""
+    judged = history.column("step", "validation")
+    if history.best is not None and len(judged) > 1 and judged[0] == first == history.best["step"]:
+        LOG.warning(UNLEARNED)
 
 
 def _staged(config: Config, first: int, steps: int, restart: int) -> Config:
