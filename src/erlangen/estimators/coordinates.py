@@ -134,7 +134,7 @@ def _speed(ranges: Mapping[str, float | tuple[float, float] | None]) -> float:
     value = ranges["warp"]
     if len(ranges) > 1:
         raise ValueError(f"transform: received {', '.join(ranges)}; accepted is warp alone, for series")
-    if isinstance(value, tuple) or not 0 < (SPEED if value is None else value) < math.inf:
+    if isinstance(value, tuple | bool) or not 0 < (SPEED if value is None else value) < math.inf:
         raise ValueError(f"transform: received warp with {value!r}; accepted is its greatest velocity, a number > 0")
     return SPEED if value is None else float(value)
 
@@ -146,9 +146,13 @@ def _smallest(ranges: Mapping[str, float | tuple[float, float] | None]) -> float
     return 0.25 if value is None else value
 
 
+def _number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+
+
 def _check_range(name: str, value: float | tuple[float, ...]) -> None:
     ends = value if isinstance(value, tuple) else (value, value)
-    if len(ends) != 2 or not all(isinstance(end, Real) and math.isfinite(end) for end in ends):
+    if len(ends) != 2 or not all(map(_number, ends)):
         raise ValueError(f"transform: received {name} with {value!r}; accepted is a number > 0, or low and high")
     low, high = ends if isinstance(value, tuple) else (-ends[0], ends[0])
     degrees = f" ({math.degrees(low):.4g}° to {math.degrees(high):.4g}°)" if name == "angle" else ""

@@ -40,7 +40,7 @@ GRAIN = 0.25  # of half a pixel, or of what else counts as a range: noise on pos
 DRAWS, VIEWS = 4, 2  # prototypes of each image that are inferred, and how many of them a step has for each sample
 VALIDATIONS, PATIENCE = 40, 8  # in the second stage, and how many of them without improvement end it
 NETWORK: dict[str, Any] = {"layers": 4, "width": 64, "bins": 12, "pool": 2, "noise": 0.1}
-SETTINGS = ("steps", "batch_size", "samples", "copies", "inference", "generative", "lr", "held", "seed")
+SETTINGS = ("steps", "batch_size", "samples", "copies", "anchored", "inference", "generative", "lr", "held", "seed")
 
 
 class SymmetryFinder(BaseEstimator):
@@ -109,7 +109,12 @@ class SymmetryFinder(BaseEstimator):
             X: a data set, or images `(N, C, H, W)`, uint8 or within [0, 1].
             y: ignored, as scikit-learn has it.
         """
-        vars(self).pop("model_", None)  # a fit that fails leaves nothing that is half new
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)  # a fit that fails leaves nothing that is half new
+        with torch.inference_mode(False):  # in which no weights could be made
+            return self._fit(X)
+
+    def _fit(self, X: DataSet | Tensor | np.ndarray) -> Self:
         x, ranges = learnable(X), self.looked_for()
         self._check()
         check_colours(ranges, x)
@@ -119,8 +124,9 @@ class SymmetryFinder(BaseEstimator):
         movable = ground is not None and {"tx", "ty"} <= set(ranges)
         self.anchored_ = movable if self.anchored is None else self.anchored
         objective = self._objective()
-        if self.folder is not None:
-            begin(Path(self.folder), self._record(digest((self.shape_, str(x.dtype)), x)), resume=self.resume)
+        self.folder_ = None if self.folder is None else Path(self.folder)
+        if self.folder_ is not None:
+            begin(self.folder_, self._record(digest((self.shape_, str(x.dtype)), x)), resume=self.resume)
         lit = self._on_black(x, objective.model.group.bounds)
         seen, aside = set_aside(lit, self.held, seed=self.seed, batch_size=BATCH)
         loader = TensorLoader(seen, batch_size=min(self.batch_size, len(seen)), seed=self.seed, drop_last=True)
@@ -129,8 +135,8 @@ class SymmetryFinder(BaseEstimator):
         self.history_ = fit_symmetry(objective, batches, self._config(judged=aside is not None), validation=judges)
         self.model_ = objective.model.eval()
         self.facts_ = self._facts(len(x), len(seen))
-        if self.folder is not None:
-            finish(Path(self.folder), self.model_, self.facts_)
+        if self.folder_ is not None:
+            finish(self.folder_, self.model_, self.facts_)
         self.prototypes_ = self.predict(x)
         return self
 
@@ -145,10 +151,11 @@ class SymmetryFinder(BaseEstimator):
         Raises:
             ValueError: there is no such run, it was not finished, or its files are damaged.
         """
-        record, put = read_finder(Path(folder), NETWORK)
+        record, put = read_finder(Path(folder), NETWORK, SETTINGS)
         finder = cls(record["ranges"], **record["settings"])
         finder.shape_, finder.ranges_ = tuple(record["shape"]), finder.looked_for()
         finder.anchored_, finder.ground_, finder.facts_ = record["anchored"], record["ground"], record["facts"]
+        finder.folder_ = Path(folder)  # and not `folder`, in which the next fit would replace what was loaded
         finder.model_ = finder._build()
         put(finder.model_)
         finder.model_.to(device).eval()
@@ -239,6 +246,8 @@ class SymmetryFinder(BaseEstimator):
         check_device(self.device)
         if not isinstance(self.held, int | float) or not 0 <= self.held < 1:
             raise ValueError(f"held: received {self.held!r}; accepted is a share, 0 <= held < 1")
+        if self.resume and self.folder is None:
+            raise ValueError("resume: received True without a folder; accepted with the folder of the run")
         names = list(self.looked_for())
         if self.copies is not None and "angle" in names and ("tx" in names) != ("ty" in names):
             raise ValueError(f"transform: received {', '.join(names)}; accepted are tx and ty beside angle, or neither")
@@ -342,10 +351,10 @@ class SymmetryFinder(BaseEstimator):
 
     def _code(self) -> str:
         use = "finder.resample(x, 10)  # natural variations of images (B, C, H, W)"
-        if self.folder is None:
+        if self.folder_ is None:
             return use
         start = "from erlangen.estimators import SymmetryFinder"
-        return f'{start}\nfinder = SymmetryFinder.load("{Path(self.folder).as_posix()}")\n{use}'
+        return f'{start}\nfinder = SymmetryFinder.load("{self.folder_.as_posix()}")\n{use}'
 
 
 def _lead(every: Tensor, measured: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ __all__ = ["REPORT", "begin", "finish", "read_finder"]
 
 FORMAT = "symmetries-1"
 REPORT = ("symmetries.html", "symmetries.json")  # what `Symmetries.save` writes
+KEPT = {"network": "network", "anchored": "anchored", "shape": "X"}  # of what else a run goes on with, by argument
 PARTS = {"ranges", "settings", "network", "anchored", "ground", "shape", "digest"}
 
 
@@ -42,8 +43,16 @@ def finish(folder: Path, model: nn.Module, facts: Mapping[str, str]) -> None:
     save_weights(folder, model)
 
 
-def read_finder(folder: Path, network: Mapping[str, Any]) -> tuple[dict[str, Any], Callable[[nn.Module], None]]:
-    """What a folder says of a finder that was fitted, and what puts its weights into a model."""
+def read_finder(
+    folder: Path, network: Mapping[str, Any], settings: Sequence[str]
+) -> tuple[dict[str, Any], Callable[[nn.Module], None]]:
+    """What a folder says of a finder that was fitted, and what puts its weights into a model.
+
+    Args:
+        folder: the folder.
+        network: what networks of this version are.
+        settings: the names of those that this version knows.
+    """
     if not (folder / CONFIG).is_file():
         accepted = "a folder that a SymmetryFinder was fitted with"
         raise ValueError(f"folder: received {str(folder)!r}, which holds no run; accepted is {accepted}")
@@ -51,6 +60,11 @@ def read_finder(folder: Path, network: Mapping[str, Any]) -> tuple[dict[str, Any
     if not (folder / WEIGHTS).is_file():
         got = f"{str(folder)!r}, which has no {WEIGHTS}: it was not finished"
         raise ValueError(f"folder: received {got}; go on with it: resume=True")
+    if unknown := sorted(set(record["settings"]) - set(settings)):
+        got = f"{str(folder)!r}, whose {CONFIG} has the settings {', '.join(unknown)}"
+        raise ValueError(f"folder: received {got}; accepted by this version are {', '.join(settings)}")
+    if "facts" not in record:
+        raise ValueError(f"folder: received {str(folder)!r}, whose {CONFIG} lacks facts; accepted is one not damaged")
     if record["network"] != network:
         got = f"{str(folder)!r} with the network {record['network']}"
         raise ValueError(f"folder: received {got}; accepted by this version is {dict(network)}")
@@ -62,24 +76,24 @@ def _read(folder: Path) -> dict[str, Any]:
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         got = f"{str(folder)!r}, whose {CONFIG} is not that of a SymmetryFinder"
         raise ValueError(f"folder: received {got}; accepted is one that it was fitted with, or a new one")
-    if not set(record) >= PARTS:
-        got = f"{str(folder)!r}, whose {CONFIG} lacks {', '.join(sorted(PARTS - set(record)))}"
+    lacks = PARTS - {name for name in record if name not in ("ranges", "settings") or isinstance(record[name], dict)}
+    if lacks:
+        got = f"{str(folder)!r}, whose {CONFIG} lacks {', '.join(sorted(lacks))}"
         raise ValueError(f"folder: received {got}; accepted is one of this version that is not damaged")
     return record
 
 
 def _check_same(folder: Path, was: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    # Ranges as a list: poses have one column for each coordinate, in this order.
-    before, after = (
-        {**record, "ranges": list(record["ranges"].items()), **record["settings"]} for record in (was, now)
-    )
-    for name in ("ranges", *now["settings"], "network", "anchored", "shape", "digest"):
-        if before.get(name) != after[name]:
-            if name == "digest":
-                raise ValueError(f"X: received other images than the run in {str(folder)!r} began with")
-            called = {"ranges": "transform", "shape": "X"}.get(name, name)
-            began = f"the run in {str(folder)!r} began with {_told(before.get(name))}"
-            raise ValueError(f"{called}: received {_told(after[name])}, but {began}; accepted is the same")
+    # Ranges as lists: poses have one column for each coordinate, in this order.
+    pairs = [("transform", list(was["ranges"].items()), list(now["ranges"].items()))]
+    pairs += [(name, was["settings"].get(name), value) for name, value in now["settings"].items()]
+    pairs += [(called, was[name], now[name]) for name, called in KEPT.items()]
+    for called, before, after in pairs:
+        if before != after:
+            began = f"the run in {str(folder)!r} began with {_told(before)}"
+            raise ValueError(f"{called}: received {_told(after)}, but {began}; accepted is the same")
+    if was["digest"] != now["digest"]:
+        raise ValueError(f"X: received other images than the run in {str(folder)!r} began with")
 
 
 def _told(value: Any) -> str:
