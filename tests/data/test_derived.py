@@ -118,3 +118,11 @@ def test_only_grey_images_are_coloured():
     grey = DataSet(torch.zeros(2, 1, 4, 4), torch.zeros(2).long(), ("a",), "grey")
     with pytest.raises(ValueError, match="saturation: received"):
         coloured(grey, saturation=(0.5, 1.2), seed=0)
+
+
+@pytest.mark.parametrize("ends", [0.3, (0, 1, 2), (0.0, math.inf), (math.nan, 1.0), (1.0, 0.5), "01", ("a", "b")])
+@pytest.mark.parametrize("name", ["hue", "saturation"])
+def test_colours_have_a_lowest_and_a_highest(name, ends):
+    grey = DataSet(torch.rand(2, 1, 8, 8), torch.zeros(2).long(), ("a",), "grey")
+    with pytest.raises(ValueError, match=rf"{name}: received .*; accepted is two .*numbers, low <= high"):
+        coloured(grey, **{name: ends}, seed=0)

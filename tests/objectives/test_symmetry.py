@@ -248,6 +248,11 @@ def test_blur_fades():
     torch.testing.assert_close(rounded, blur(single, torch.tensor(5)), rtol=0, atol=0)
 
 
+def test_a_blur_of_nothing_changes_nothing():
+    x = blobs()
+    assert torch.equal(Blur(0.0)(x, torch.tensor(0)), x)
+
+
 def test_only_the_first_steps_are_blurred():
     objective = PrototypeInference(centred(), ranges=NEAR, blur=Blur(3.0, 2))
     assert objective.branch()

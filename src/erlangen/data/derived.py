@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from numbers import Real
+from typing import Any
 
 import torch
 
 from ..transforms import HSV, Affine
 from ..utils.seeds import generator
-from ..utils.shapes import check_count
+from ..utils.shapes import check_count, describe
 from .sets import DataSet, FactoredSet, PosedSet, check_images
 
 __all__ = ["coloured", "long_tail", "long_tail_counts", "rotated"]
@@ -99,7 +101,7 @@ def coloured(
     Args:
         data: grey images.
         hue: the range of the hue that is added, in radians.
-        saturation: the range of the factor of the saturation, within [0, 1].
+        saturation: the range of the factor of the saturation, above 0 and at most 1.
         seed: of both.
 
     Returns:
@@ -111,10 +113,8 @@ def coloured(
     check_images("data", data)
     if data.x.shape[1] != 1:
         raise ValueError(f"data: received {data!r}; accepted are grey images, of one channel")
-    for name, (low, high) in {"hue": hue, "saturation": saturation}.items():
-        if not low <= high or not (name == "hue" or 0 < low <= high <= 1):
-            accepted = "low <= high" + ("" if name == "hue" else ", above 0 and at most 1")
-            raise ValueError(f"{name}: received {(low, high)}; accepted is {accepted}")
+    _check_ends("hue", hue, -math.inf, "two finite numbers, low <= high")
+    _check_ends("saturation", saturation, 0.0, "two numbers, low <= high, above 0 and at most 1", 1.0)
     ends = torch.tensor((hue, saturation), dtype=torch.float64)
     u = torch.rand(len(data), 2, generator=generator(seed), dtype=torch.float64)
     factors = ends[:, 0] + (ends[:, 1] - ends[:, 0]) * u
@@ -128,3 +128,12 @@ def coloured(
         place.copy_((made * 255).round() if x.dtype == torch.uint8 else made)
     names = ("hue", "saturation")
     return FactoredSet(x, data.y, data.classes, f"{data.name}-coloured", factors.to(v), names)
+
+
+def _check_ends(name: str, ends: Any, above: float, accepted: str, most: float = math.inf) -> None:
+    pair = isinstance(ends, tuple | list) and len(ends) == 2
+    if not pair or not all(isinstance(end, Real) and math.isfinite(end) for end in ends):
+        raise ValueError(f"{name}: received {describe(ends)}; accepted is {accepted}")
+    low, high = ends
+    if not above < low <= high <= most:
+        raise ValueError(f"{name}: received {(low, high)}; accepted is {accepted}")

@@ -41,6 +41,8 @@ class Blur(nn.Module):
 
     def forward(self, x: Tensor, step: Tensor) -> Tensor:
         """Signals `(B, C, H, W)` or `(B, C, L)` as they are seen in a step, which is on the device."""
+        if not self.sigma:
+            return x
         sigma = self.sigma * (1 - step / self.steps).clamp(min=1e-3)
         t = torch.arange(-2, 3, dtype=x.dtype, device=x.device)
         kernel = (-(t / sigma.to(x.dtype)).square() / 2).softmax(0)
