@@ -199,7 +199,7 @@ def test_transforms_are_parsed(words, ranges):
         (["--device", "tpu"], ["--device", "does not have"]),
         (["--epochs", "1"], ["--steps, --epochs: received 2 and 1"]),
         (["--resume"], ["--resume", "--output RUN"]),
-        (["--size", "4"], ["DATA", "4×4"]),
+        (["--size", "4"], ["--size: received 4", "at least 8"]),
     ],
 )
 def test_bad_options_are_one_sentence(arguments, words, shapes, tmp_path, capsys):

@@ -13,6 +13,7 @@ from erlangen.cli.fit import Fit
 from erlangen.cli.refusal import in_words
 from erlangen.cli.reproduce import Reproduce
 from erlangen.cli.symmetries import Symmetries
+from erlangen.train import alarm
 
 COMMANDS = {
     **{"fit": Fit(), "audit": Audit("m", "d"), "check": Check(Path("a"), Path("b"))},
@@ -33,6 +34,11 @@ def test_fields_are_named_as_they_are_typed(name, capsys):
             assert rest == "received 7."
 
 
+LOST, ELSEWHERE = "There is no checkpoint.", "and another --output."
+DIVERGED = alarm.DIVERGED.partition("{kept}")[2].join((LOST, ""))
+EMPTY = alarm.EMPTY[alarm.EMPTY.index("Try a blur") :]
+
+
 @pytest.mark.parametrize(
     ("name", "message", "said"),
     [
@@ -51,6 +57,10 @@ def test_fields_are_named_as_they_are_typed(name, capsys):
         ),
         ("check", "files/new.json: damaged, steps: none", "files/new.json: damaged, steps: none."),
         ("check", "steps, rate: received 1 and 2", "steps, rate: received 1 and 2."),
+        ("symmetries", DIVERGED, f"{LOST} Start again with another --seed, or a greater --batch-size, {ELSEWHERE}"),
+        ("fit", DIVERGED, f"{LOST} Start again with a smaller --lr, or --precision 32-true, {ELSEWHERE}"),
+        ("check", DIVERGED, DIVERGED),
+        ("symmetries", EMPTY, f"Start again with narrower ranges in --transform, or another --seed, {ELSEWHERE}"),
         ("reproduce", "did you mean ltt/figure2?", "did you mean ltt/figure2?"),
     ],
 )
@@ -59,10 +69,29 @@ def test_sentences(name, message, said):
 
 
 @pytest.mark.parametrize(
-    ("option", "value"), [("--transform", "warp"), ("--device", "abacus"), ("--size", "0"), ("--batch-size", "0")]
+    ("option", "value"),
+    [
+        *(("--transform", wrong) for wrong in ("warp", "TX", "tx:abc", "angle:0.5")),
+        *(("--device", "abacus"), ("--size", "0"), ("--size", "4"), ("--batch-size", "0")),
+    ],
 )
 def test_what_symmetries_cannot_do_is_a_sentence(option, value, tmp_path, capsys):
     np.savez(tmp_path / "data.npz", x=np.tile(np.eye(8, dtype=np.uint8), (4, 1, 1)), y=np.zeros(4, np.int64))
     arguments = ["symmetries", str(tmp_path / "data.npz"), "--output", str(tmp_path), "--steps", "1", "1"]
     assert cli.main([*arguments, option, value]) == 2
     assert capsys.readouterr().err.startswith(f"erlangen: {option}: received ")
+
+
+@pytest.mark.parametrize(
+    ("value", "has", "lacks"),
+    [
+        ("TX", "accepted are tx, ty, angle,", "crop"),
+        ("tx:abc", "tx:0.2,ty or scale:-0.5:0.2", "angle:"),
+        ("angle:0.5", "(-0.5° to 0.5°); accepted is angle without a range", "crop"),
+    ],
+)
+def test_symmetries_hints_at_what_it_accepts(value, has, lacks, tmp_path, capsys):
+    assert cli.main(["symmetries", "glyphs", "--transform", value, "--output", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert has in said
+    assert lacks not in said.partition("accepted")[2]

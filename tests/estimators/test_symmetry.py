@@ -205,7 +205,7 @@ def test_other_coordinates(names):
         ({"copies": 0}, "copies: received int 0"),
         (
             {"transform": {"angle": 0.3}},
-            "transform: received angle from -0.3 to 0.3; accepted is angle without a range",
+            r"transform: received angle from -0.3 to 0.3 \(-17.19° to 17.19°\); accepted is angle without a range",
         ),
     ],
 )
@@ -391,6 +391,27 @@ def test_a_folder_of_loose_pictures(tmp_path):
         loose_images(tmp_path)
     with pytest.raises(ValueError, match="is no folder"):
         loose_images(tmp_path / "nowhere")
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "0.png").touch()
+    with pytest.raises(ValueError, match="in which no picture can be read; accepted is at least one"):
+        loose_images(tmp_path / "broken", unreadable="skip")
+
+
+def test_the_training_part_is_read_alone_and_that_is_said(tmp_path, caplog):
+    for part, n in (("train", 2), ("test", 3)):
+        folder_of(tmp_path / "mine" / part / "a", n=n)
+    assert len(load_images(str(tmp_path / "mine"))) == 2
+    assert f"has a training part: the images in {tmp_path / 'mine' / 'train'} are read, and no others." in caplog.text
+    caplog.clear()
+    assert len(load_images(str(tmp_path / "mine" / "test"))) == 3
+    assert not caplog.text
+
+
+@pytest.mark.parametrize("size", [0, 4, 7, 8.5])
+def test_a_side_of_a_few_pixels_is_refused_by_its_name(tmp_path, size):
+    folder_of(tmp_path / "mine" / "a", n=2)
+    with pytest.raises(ValueError, match=f"size: received {size}; accepted is a number of pixels, at least 8"):
+        load_images(str(tmp_path / "mine"), size=size)
 
 
 def test_folders_with_and_without_sub_folders(tmp_path):
@@ -407,7 +428,14 @@ def test_folders_with_and_without_sub_folders(tmp_path):
 
 @pytest.mark.parametrize(
     ("sizes", "shape"),
-    [([(20, 12)] * 2, (20, 12)), ([(200, 50)] * 2, (64, 16)), ([(20, 12), (12, 20)], (64, 64))],
+    [
+        *(([(20, 12)] * 2, (20, 12)), ([(200, 50)] * 2, (64, 16)), ([(20, 12), (12, 20)], (64, 64))),
+        *(
+            ([(8, 1000)] * 2, (8, 1000)),
+            ([(20, 1000)] * 2, (8, 400)),
+            ([(4, 100)] * 2, (4, 100)),
+        ),  # to be seen, or told
+    ],
 )
 def test_pictures_keep_their_form_where_they_have_one(tmp_path, sizes, shape):
     for k, (height, width) in enumerate(sizes):

@@ -215,7 +215,7 @@ def parse_transform(words: str) -> dict[str, float | tuple[float, float] | None]
         except ValueError:
             values = [math.nan]
         if not name or len(values) > 2 or not all(map(math.isfinite, values)) or name in found:
-            accepted = "names with commas between them, each once, with ranges if wanted: tx,angle:180 or angle:-30:60"
+            accepted = "names with commas between them, each once, with ranges if wanted: tx:0.2,ty or scale:-0.5:0.2"
             raise ValueError(f"transform: received {item!r} in {words!r}; accepted are {accepted}")
         found[name] = None if not values else values[0] if len(values) == 1 else (values[0], values[1])
     return found

@@ -27,23 +27,36 @@ FIELDS = {
     "experiment": "experiments",
 }
 
-# Of the library's words for an option and its value, those of the command line.
-WORDS = {
-    "missing='interpolate' (stack_series and files: also missing='drop')": "--missing interpolate, or --missing drop",
-    "unequal='resample'": "--unequal resample",
-    "unequal='pad'": "--unequal pad",
-    "unreadable='skip'": "--unreadable skip",
-    "resume=True": "--resume",
-    "bring a validation set of your own": "--validation 0",
-    "set size, channels, channels_last, range, mean and std": (
-        "set --size, --channels, --channels-last, --range, --mean and --std"
+# The library's words for an option and its value; after each those of the command line, for commands that have the
+# options in them, the first that fit.
+WORDS = (
+    (
+        "missing='interpolate' (stack_series and files: also missing='drop')",
+        "--missing interpolate, or --missing drop",
     ),
-    "(saliency, --saliency)": "(--saliency)",
-    "by these (classes)": "by these (--classes)",
-    "Try a smaller learning rate, a warm-up, gradient clipping (clip), or precision 32-true": (
-        "Start again with a smaller --lr, or --precision 32-true, and another --output"
+    ("unequal='resample'", "--unequal resample"),
+    ("unequal='pad'", "--unequal pad"),
+    ("unreadable='skip'", "--unreadable skip"),
+    ("resume=True", "--resume"),
+    ("bring a validation set of your own", "--validation 0"),
+    (
+        "set size, channels, channels_last, range, mean and std",
+        "set --size, --channels, --channels-last, --range, --mean and --std",
     ),
-}
+    ("(saliency, --saliency)", "(--saliency)"),
+    ("by these (classes)", "by these (--classes)"),
+    (
+        "Try a smaller learning rate, a warm-up, gradient clipping (clip), or precision 32-true",
+        "Start again with a smaller --lr, or --precision 32-true, and another --output",
+        "Start again with another --seed, or a greater --batch-size, and another --output",
+    ),
+    (
+        "Try a blur in the first steps, a greater weight of the invertibility, narrower bounds, a smaller learning "
+        "rate, or another seed",
+        "Start again with narrower ranges in --transform, or another --seed, and another --output",
+    ),
+)
+OPTION = re.compile(r"--[a-z][a-z-]*")
 NAME = re.compile(r"(\w+)(?:\['(.+)'\])?")  # an argument, or an item of it
 
 
@@ -100,10 +113,12 @@ def refusing(command: Any, smaller: str = "", *, stopped: Callable[[], str] = la
 
 def in_words(message: str, command: Any) -> str:
     """A sentence of the library in the words of a command: options, as they are typed, instead of arguments."""
-    for old, new in WORDS.items():
+    typed = spelled(command)
+    for old, *ways in WORDS:
+        new = next((way for way in ways if set(OPTION.findall(way)) <= set(typed.values())), old)
         message = message.replace(old, new)
     head, _, rest = message.partition(":")
-    typed, found = spelled(command), [NAME.fullmatch(name) for name in head.split(", ")]
+    found = [NAME.fullmatch(name) for name in head.split(", ")]
     names = [(FIELDS.get(match[1], match[1]), match[2]) for match in found if match]
     if len(names) == len(found) and all(name in typed for name, _ in names):
         head = ", ".join(" ".join(filter(None, (typed[name], item))) for name, item in names)

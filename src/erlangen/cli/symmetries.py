@@ -44,7 +44,7 @@ class Symmetries:
 
     size: Annotated[int | None, left_open("PIXELS")] = None
     """Side to which the pictures of a folder are resized, and cropped at the centre. If not given, theirs where they
-    have one size, with the longer side made at most 64; else 64."""
+    have one size, with the longer side made at most 64 while the shorter keeps 8; else 64."""
 
     unreadable: Literal["raise", "skip"] = "raise"
     """Whether files that cannot be read stop everything or are left out."""

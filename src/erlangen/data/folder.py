@@ -320,6 +320,8 @@ def _check_memory(count: int, target: tuple[int, int] | None) -> None:
 
 
 def _check_left(root: Path, wanted: list[str], left: set[str]) -> None:
+    if wanted == [""] and not left:
+        raise ValueError(f"path: received {str(root)!r}, in which no picture can be read; accepted is at least one")
     if gone := [name for name in wanted if name not in left]:
         raise ValueError(
             f"path: received {str(root)!r}, in which no file of {', '.join(map(repr, gone[:SHOWN]))} can be read; "

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from ..transforms import CPAB, HSV, Affine, Crop, Product, Transform
 from ..utils.shapes import describe
 
-__all__ = ["KNOWN", "Ranges", "Wanted", "build_transform", "resolve_ranges"]
+__all__ = ["KNOWN", "Ranges", "Wanted", "build_transform", "resolve_ranges", "told"]
 
 AFFINE = ("tx", "ty", "angle", "scale", "stretch", "shear", "sx", "sy")
 COLOUR = ("hue", "saturation", "value")
@@ -22,7 +22,7 @@ Wanted: TypeAlias = "str | Sequence[str] | Mapping[str, float | Sequence[float] 
 Ranges: TypeAlias = "dict[str, float | tuple[float, float]]"
 
 
-def resolve_ranges(wanted: Wanted) -> Ranges:
+def resolve_ranges(wanted: Wanted, *, known: Sequence[str] = KNOWN) -> Ranges:
     """Every coordinate with its range, the defaults of the transforms filled in.
 
     Args:
@@ -30,6 +30,7 @@ def resolve_ranges(wanted: Wanted) -> Ranges:
             or None for the default. Angles are in radians, hues in turns. "crop" has the smallest size of a crop;
             "affine" and "hsv" stand for all of theirs. "warp", for series and alone, has the greatest velocity of a
             warp of time.
+        known: the names that are said to be accepted when one is none.
 
     Returns:
         (low, high) by name, the smallest size for "crop", and the greatest velocity for "warp".
@@ -41,7 +42,7 @@ def resolve_ranges(wanted: Wanted) -> Ranges:
         >>> resolve_ranges(("tx", "crop"))
         {'tx': (-0.25, 0.25), 'crop': 0.25}
     """
-    given = _expand(wanted)
+    given = _expand(wanted, known)
     if "warp" in given:
         return {"warp": _speed(given)}
     for name, value in given.items():
@@ -102,7 +103,7 @@ def _given(
     return {name: value for name in names if (value := ranges[name]) is not None}
 
 
-def _expand(wanted: Wanted) -> dict[str, float | tuple[float, float] | None]:
+def _expand(wanted: Wanted, known: Sequence[str]) -> dict[str, float | tuple[float, float] | None]:
     """One entry for each coordinate (and "crop"), checked."""
     if isinstance(wanted, str):
         wanted = [name.strip() for name in wanted.split(",")]
@@ -113,7 +114,7 @@ def _expand(wanted: Wanted) -> dict[str, float | tuple[float, float] | None]:
     found: dict[str, float | tuple[float, float] | None] = {}
     for name, value in pairs:
         if name not in KNOWN:
-            raise ValueError(f"transform: received {name!r}; accepted are {', '.join(KNOWN)}")
+            raise ValueError(f"transform: received {name!r}; accepted are {', '.join(known)}")
         if name in SHORT and value is not None:
             raise ValueError(f"transform: received a range for {name!r}; accepted is one for each of {SHORT[name]}")
         for part in SHORT.get(name, (name,)):
@@ -121,7 +122,7 @@ def _expand(wanted: Wanted) -> dict[str, float | tuple[float, float] | None]:
                 raise ValueError(f"transform: received {part!r} more than once; accepted is each name once")
             found[part] = tuple(value) if isinstance(value, list | tuple) else value  # pyright: ignore[reportArgumentType]
     if not found:
-        raise ValueError(f"transform: received no names; accepted are {', '.join(KNOWN)}")
+        raise ValueError(f"transform: received no names; accepted are {', '.join(known)}")
     return found
 
 
@@ -146,6 +147,12 @@ def _smallest(ranges: Mapping[str, float | tuple[float, float] | None]) -> float
     return 0.25 if value is None else value
 
 
+def told(name: str, low: float, high: float) -> str:
+    """A range in words, angles in degrees as well, as they are typed."""
+    degrees = f" ({math.degrees(low):.4g}° to {math.degrees(high):.4g}°)" if name == "angle" else ""
+    return f"{name} from {low:.4g} to {high:.4g}{degrees}"
+
+
 def _number(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
 
@@ -155,8 +162,7 @@ def _check_range(name: str, value: float | tuple[float, ...]) -> None:
     if len(ends) != 2 or not all(map(_number, ends)):
         raise ValueError(f"transform: received {name} with {value!r}; accepted is a number > 0, or low and high")
     low, high = ends if isinstance(value, tuple) else (-ends[0], ends[0])
-    degrees = f" ({math.degrees(low):.4g}° to {math.degrees(high):.4g}°)" if name == "angle" else ""
-    got = f"transform: received {name} from {low:.4g} to {high:.4g}{degrees}"
+    got = f"transform: received {told(name, low, high)}"
     if not low < high or not low <= 0 <= high:
         raise ValueError(f"{got}; accepted is a range that holds 0, low < high")
     turn = {"angle": 2 * math.pi, "hue": 1.0}.get(name, math.inf)

@@ -48,6 +48,7 @@ ROUNDING = 1e-14  # of the size of values, up to which they are the same
 def load_parts(config: RunConfig) -> tuple[DataSet, DataSet | None, int | None]:
     """The training and the test part of what `config.data` names, and the size to which its pictures were resized."""
     source, path = config.data, Path(config.data).expanduser()
+    _check_size(config.size)
     if is_named(source):
         return _named(config)
     if not path.exists():
@@ -75,12 +76,13 @@ def load_images(
         source: a folder of pictures with or without sub-folders (of one with parts, `train`), a `.npz` file, or a named
             set.
         size: the side to which the pictures of a folder are resized and cropped at the centre. If None, theirs where
-            they have one size; that is made smaller if the longer side is greater than `LARGEST`. Pictures of several
-            sizes become squares of that side.
+            they have one size; that is made smaller if the longer side is greater than `LARGEST`, as far as the
+            shorter keeps `LEAST`. Pictures of several sizes become squares of that side.
         unreadable: see `erlangen.data.image_folder`.
         background: what transparent pixels of a folder lie on; "auto" as in `erlangen.data.image_folder`.
     """
     check_background(background)
+    _check_size(size)
     path = Path(source).expanduser()
     for_folders = _for_folders(size, background)
     if source in named_sets():
@@ -93,6 +95,8 @@ def load_images(
     if not path.is_dir():
         raise ValueError(f"data: received {source!r}, which {_unlike(path)}; accepted is {_image_sources()}")
     root = class_root(path)
+    if root != path:
+        LOG.warning("%s has a training part: the images in %s are read, and no others.", path, root)
     kept = _reduced(looked_at(pictures_below(root), image_size)) if size is None else size
     return loose_images(root, size=kept, unreadable=unreadable, background=background, below=True)
 
@@ -202,9 +206,16 @@ def _reduced(sizes: Iterable[tuple[int, int]]) -> tuple[int, int] | int | None:
         if one not in (None, size):
             return LARGEST
         one = size
-    if one is None or max(one) <= LARGEST:
+    if one is None:
         return None
-    return max(1, round(one[0] * LARGEST / max(one))), max(1, round(one[1] * LARGEST / max(one)))
+    share = max(LARGEST / max(one), LEAST / min(one))
+    return None if share >= 1 else (round(one[0] * share), round(one[1] * share))
+
+
+def _check_size(size: object) -> None:
+    """Refuses a side that leaves a few pixels of pictures, by its own name."""
+    if size is not None and (not isinstance(size, int) or size < LEAST):
+        raise ValueError(f"size: received {size!r}; accepted is a number of pixels, at least {LEAST}")
 
 
 def check_sides(name: str, sides: Sequence[int]) -> None:

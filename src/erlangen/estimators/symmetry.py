@@ -24,7 +24,7 @@ from ..utils.io import provenance
 from ..utils.seeds import generator, seeded
 from ..utils.shapes import check_count, check_positive, check_tensor, describe
 from .config import check_device
-from .coordinates import AFFINE, Wanted, resolve_ranges
+from .coordinates import AFFINE, Wanted
 from .reporting import half_ranges
 from .sources import digest, some_rows
 from .symmetry_group import check_colours, group_of, whole_circles
@@ -163,7 +163,7 @@ class SymmetryFinder(BaseEstimator):
 
     def looked_for(self) -> dict[str, tuple[float, float]]:
         """The coordinates that are looked for and their ranges, angles and hues on the whole circle."""
-        return whole_circles(resolve_ranges(self.transform))
+        return whole_circles(self.transform)
 
     def predict(self, X: DataSet | Tensor | np.ndarray) -> Tensor:
         """The prototypes of images, `(N, C, H, W)`, on the CPU."""

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from ..transforms import HSV, Affine, Group, Product
-from .coordinates import AFFINE, COLOUR
+from .coordinates import AFFINE, COLOUR, SHORT, Wanted, resolve_ranges, told
 
 __all__ = ["check_colours", "group_of", "whole_circles"]
 
@@ -25,16 +25,17 @@ def check_colours(ranges: Mapping[str, Any], x: Tensor) -> None:
         raise ValueError(f"transform: received {got}; accepted are colours for images of 3, red, green and blue")
 
 
-def whole_circles(ranges: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+def whole_circles(wanted: Wanted) -> dict[str, tuple[float, float]]:
     """The ranges that are looked for, angles and hues on the whole circle."""
+    ranges: Any = resolve_ranges(wanted, known=(*AFFINE, *COLOUR, *SHORT))
     for name in ranges:
         if name not in (*AFFINE, *COLOUR):
             why = {"crop": ", which loses what is outside", "warp": ", which is for series"}.get(name, "")
-            known = ", ".join((*AFFINE, *COLOUR))
-            raise ValueError(f"transform: received {name!r}{why}; accepted are coordinates of groups: {known}")
+            accepted = f"coordinates of groups: {', '.join((*AFFINE, *COLOUR))}"
+            raise ValueError(f"transform: received {name!r}{why}; accepted are {accepted}")
         low, high = ranges[name]
         if name in WHOLE and not math.isclose(high - low, 2 * WHOLE[name], rel_tol=1e-6):
-            got = f"{name} from {low:.4g} to {high:.4g}"
+            got = told(name, low, high)
             raise ValueError(f"transform: received {got}; accepted is {name} without a range, on the whole circle")
     return {name: (-WHOLE[name], WHOLE[name]) if name in WHOLE else ends for name, ends in ranges.items()}
 
