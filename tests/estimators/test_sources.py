@@ -160,3 +160,23 @@ def test_a_file_without_images_is_refused_in_the_words_of_images(tmp_path, name,
     with pytest.raises(ValueError, match=f"data: received '.*{name}', {words}; {accepted}") as error:
         load_images(str(tmp_path / name))
     assert "class" not in str(error.value).replace(str(tmp_path), "")
+
+
+def test_the_training_part_is_read_alone_and_that_is_said(tmp_path, caplog):
+    for part, n in (("train", 2), ("test", 3)):
+        squares(tmp_path / "mine" / part / "a", n=n)
+    assert len(load_images(str(tmp_path / "mine"))) == 2
+    assert f"has a training part: the images in {tmp_path / 'mine' / 'train'} are read, and no others." in caplog.text
+    caplog.clear()
+    assert len(load_images(str(tmp_path / "mine" / "test"))) == 3
+    assert not caplog.text
+
+
+@pytest.mark.parametrize("size", [0, 4, 7, 8.5])
+def test_a_side_of_a_few_pixels_is_refused_by_its_name(tmp_path, size):
+    squares(tmp_path / "mine" / "a", n=2)
+    with pytest.raises(ValueError, match=f"size: received {size}; accepted is a number of pixels, at least 8"):
+        load_images(str(tmp_path / "mine"), size=size)
+    if isinstance(size, int) and size > 0:
+        with pytest.raises(ValueError, match=f"size: received {size}; accepted"):
+            load_parts(RunConfig(data=str(tmp_path / "mine"), size=size))

@@ -397,23 +397,6 @@ def test_a_folder_of_loose_pictures(tmp_path):
         loose_images(tmp_path / "broken", unreadable="skip")
 
 
-def test_the_training_part_is_read_alone_and_that_is_said(tmp_path, caplog):
-    for part, n in (("train", 2), ("test", 3)):
-        folder_of(tmp_path / "mine" / part / "a", n=n)
-    assert len(load_images(str(tmp_path / "mine"))) == 2
-    assert f"has a training part: the images in {tmp_path / 'mine' / 'train'} are read, and no others." in caplog.text
-    caplog.clear()
-    assert len(load_images(str(tmp_path / "mine" / "test"))) == 3
-    assert not caplog.text
-
-
-@pytest.mark.parametrize("size", [0, 4, 7, 8.5])
-def test_a_side_of_a_few_pixels_is_refused_by_its_name(tmp_path, size):
-    folder_of(tmp_path / "mine" / "a", n=2)
-    with pytest.raises(ValueError, match=f"size: received {size}; accepted is a number of pixels, at least 8"):
-        load_images(str(tmp_path / "mine"), size=size)
-
-
 def test_folders_with_and_without_sub_folders(tmp_path):
     folder_of(tmp_path / "mine" / "a" / "deep", n=2)
     folder_of(tmp_path / "mine" / "empty", n=0)
