@@ -297,8 +297,17 @@ def test_a_healthy_one_never_warns(family, transform):
             q.sample((20,))
 
 
-@pytest.mark.parametrize(("scale", "kind"), [(math.nan, NotFinite), (0.0, ValueError), (-1.0, ValueError)])
-def test_scales_that_are_nan_are_told_from_wrong_ones(scale, kind):
-    with pytest.raises(ValueError, match="scale: received scales that are zero, negative or NaN") as caught:
-        GaussianDensity(torch.zeros(2, 1), torch.tensor([1.0, scale])[:, None])
-    assert caught.type is kind
+@pytest.mark.parametrize(
+    "density",
+    [
+        lambda scale: GaussianDensity(torch.zeros(2, 1), scale),
+        lambda scale: MixtureDensity(torch.zeros(2, 1), torch.zeros(2, 1, 1), scale.unsqueeze(-1)),
+        lambda scale: StudentDensity(torch.zeros(2, 1), scale, StandardT(3.0)),
+    ],
+)
+def test_scales_of_a_network_that_diverged_are_told_from_wrong_ones(density):
+    with pytest.raises(NotFinite, match=r"^scale: received scales that are .*; accepted is scales > 0"):
+        density(torch.tensor([[1.0], [math.nan]]))
+    with pytest.raises(ValueError, match=r"^scale: received scales that are") as wrong:
+        density(torch.tensor([[1.0], [-1.0]]))
+    assert not isinstance(wrong.value, NotFinite)

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..utils.shapes import NotFinite, check_tensor, check_true, expands
+from ..utils.shapes import check_tensor, expands
 from .base import Conditional
 from .circle import LOG_TURN, by_kind, log_normal, log_wrapped_normal, wrap
 from .density import Density, Points
-from .heads import Head, inverse_positive, positive
+from .heads import Head, check_scale, inverse_positive, positive
 from .noise import Noise
 
 __all__ = ["Atom", "Dirac", "Gaussian", "GaussianDensity"]
@@ -116,7 +116,7 @@ class GaussianDensity(Density):
         periodic = periodic or (False,) * loc.shape[-1]
         check_tensor("loc", loc, f"means (*B, {len(periodic)})", loc.shape[-1] == len(periodic))
         check_tensor("scale", scale, f"a tensor that expands to {tuple(loc.shape)}", expands(scale, loc))
-        _check_scale(scale)
+        check_scale(scale, scale > 0)
         super().__init__(loc.shape[:-1], periodic, loc)
         self.loc, self.scale = loc, scale.expand_as(loc)
 
@@ -154,14 +154,6 @@ class GaussianDensity(Density):
 
     def _log_prob(self, delta: Tensor) -> Tensor:
         return by_kind(self.periodic, log_normal, log_wrapped_normal, delta, self.scale)
-
-
-def _check_scale(scale: Tensor) -> None:
-    """Refuses scales that are none; those of a network that diverged are NaN, which training tells from wrong input."""
-    try:
-        check_true("scale", scale > 0, "scales that are zero, negative or NaN", "scales > 0")
-    except ValueError as error:
-        raise NotFinite(str(error)) if scale.isnan().any() else error from None
 
 
 class Gaussian(Conditional):

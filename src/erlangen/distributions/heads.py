@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..utils.shapes import check_count, describe
+from ..utils.shapes import NotFinite, check_count, check_true, describe
 
-__all__ = ["Head", "at_least", "at_most", "inverse_positive", "positive"]
+__all__ = ["Head", "at_least", "at_most", "check_scale", "inverse_positive", "positive"]
 
 FLOOR = 1e-6  # no scale below this: its logarithm stays finite in float32
 
@@ -26,6 +26,21 @@ def inverse_positive(y: Tensor) -> Tensor:
     """The number that `positive` maps to y."""
     y = (y - FLOOR).clamp(min=FLOOR)
     return y + torch.log(-torch.expm1(-y))
+
+
+def check_scale(scale: Tensor, ok: Tensor, wrong: str = "zero, negative or NaN", more: str = "") -> None:
+    """Refuses scales that are none; those of a network that diverged are NaN, which training tells from wrong input.
+
+    Args:
+        scale: the scales.
+        ok: which of them are as they should be, `(...)` of the same shape.
+        wrong: what the others may be.
+        more: what is asked besides being above zero.
+    """
+    try:
+        check_true("scale", ok, f"scales that are {wrong}", ", ".join(filter(None, ("scales > 0", more))))
+    except ValueError as error:
+        raise NotFinite(str(error)) if scale.isnan().any() else error from None
 
 
 class _Inward(torch.autograd.Function):

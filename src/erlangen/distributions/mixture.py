@@ -27,7 +27,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..utils.shapes import check_count, check_tensor, check_true, expands
+from ..utils.shapes import check_count, check_tensor, expands
 from .base import Conditional
 from .circle import (
     LOG_TURN,
@@ -41,7 +41,7 @@ from .circle import (
     wrapped_normal_score,
 )
 from .density import Density, Points, columns
-from .heads import Head, inverse_positive, positive
+from .heads import Head, check_scale, inverse_positive, positive
 from .noise import Noise
 
 __all__ = ["Mixture", "MixtureDensity"]
@@ -64,7 +64,7 @@ class MixtureDensity(Density):
         accepted = f"means (*B, K, {len(periodic)}) for logits (*B, K)"
         check_tensor("loc", loc, accepted, loc.shape == (*logits.shape, len(periodic)))
         check_tensor("scale", scale, f"scales {tuple(loc.shape)}, or fewer that expand", expands(scale, loc))
-        check_true("scale", scale > 0, "scales that are zero, negative or NaN", "scales > 0")
+        check_scale(scale, scale > 0)
         super().__init__(logits.shape[:-1], periodic, loc)
         # A mean that went round many times would have no digits left for the angle.
         self.logits, self.loc, self.scale = logits, by_kind(periodic, lambda z: z, wrap, loc), scale.expand_as(loc)

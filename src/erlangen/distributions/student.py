@@ -16,7 +16,7 @@ from .base import Conditional
 from .bounded import BoundedDensity
 from .circle import by_kind, wrap
 from .density import Density, Points
-from .heads import FLOOR, Head
+from .heads import FLOOR, Head, check_scale
 from .noise import Noise
 from .standard_t import LEAST_DOF, WIDEST, StandardT
 
@@ -44,8 +44,7 @@ class StudentDensity(Density):
         scale = scale.expand_as(loc)
         widest = WIDEST * (1 + 4 * torch.finfo(scale.dtype).eps)
         ok = by_kind(periodic, lambda s: s > 0, lambda s: (s > 0) & (s <= widest), scale)
-        accepted = "scales > 0, and at most 2 pi for a periodic coordinate"
-        check_true("scale", ok, "scales that are zero, negative, NaN or too great", accepted)
+        check_scale(scale, ok, "zero, negative, NaN or too great", "and at most 2 pi for a periodic coordinate")
         super().__init__(loc.shape[:-1], periodic, loc)
         self.loc, self.scale, self.standard = loc, scale, standard
 
