@@ -346,7 +346,7 @@ def test_npz_with_gaps(tmp_path):
     data = load(tmp_path / "mine.npz", missing="interpolate", unequal="pad")
     assert data.x.tolist() == [[[1, 2, 3]], [[1, 2, 2]]]
     assert read_series(tmp_path / "mine.npz", missing="drop").y.tolist() == [0]
-    with pytest.raises(ValueError, match=r"path: received 'nowhere.csv'; accepted is a file"):
+    with pytest.raises(ValueError, match=r"path: received 'nowhere.csv', which does not exist; accepted is a file"):
         read_series("nowhere.csv")
 
 
@@ -435,3 +435,16 @@ def test_what_lacks_at_the_end_of_arrays_of_one_length_is_missing():
         stack_series([x[0], x[1, :2]], missing="interpolate")  # which ends there
     both = np.array([[0.0, 1.0, NAN], [NAN, 4.0, NAN]])
     assert stack_series(list(both), missing="interpolate").x.tolist() == [[[0, 1]], [[4, 4]]]
+
+
+def test_moments_are_not_taken_for_classes(tmp_path):
+    """Without a line of names the first column has the classes, which 1.5 is not."""
+    path = tmp_path / "bare.csv"
+    path.write_text("1.5,2.5,3.5\n4,5.5,6.5\n0.5,1,2\n")
+    with pytest.raises(ValueError, match=r"line 1: received '1.5' for a class.*label=None where there are none"):
+        read_series(path)
+    assert read_series(path, label=None).x.shape == (3, 1, 3)
+    path.write_text("1.0,2.5,3.5\n2,5.5,6.5\n")
+    assert read_series(path).classes == ("1", "2")
+    with pytest.raises(ValueError, match=r"which does not exist; accepted is a file with series"):
+        read_series(tmp_path / "gone.csv")

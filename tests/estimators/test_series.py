@@ -473,3 +473,22 @@ def test_an_aligner_stands_before_a_regressor():
 def test_a_rate_is_a_number(lr):
     with pytest.raises(ValueError, match="lr: received"):
         TimeWarpClassifier(lr=lr, steps=2, epochs=1).fit(warped_bumps(8, 24).x.numpy(), np.arange(8) % 2)
+
+
+def test_masks_of_equal_series_in_a_list_are_seen():
+    series = warped_bumps(6, length=20).x[:, 0].numpy().astype(np.float64)
+    hidden = np.zeros_like(series, bool)
+    hidden[:, 5:8] = True
+    spoiled = np.where(hidden, -999.0, series)
+    each = [np.ma.masked_array(one, mask) for one, mask in zip(spoiled, hidden, strict=True)]
+    with pytest.raises(ValueError, match=r"received 3 missing"):
+        SeriesAligner(steps=1, width=4).fit(each)
+    aligner = SeriesAligner(steps=1, width=4, missing="interpolate")
+    assert aligner.fit(each).transform(each).min() > -10
+
+
+@pytest.mark.parametrize("estimator", [SeriesAligner, TimeWarpClassifier])
+def test_a_batch_is_more_than_one_series(estimator):
+    data = warped_bumps(6, length=20)
+    with pytest.raises(ValueError, match=r"^batch_size: received 1; accepted are at least 2"):
+        estimator(batch_size=1, steps=1).fit(data.x.numpy(), np.arange(6) % 2)

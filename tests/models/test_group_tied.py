@@ -197,3 +197,13 @@ def test_resampling_is_approximate():
 def test_bad_input(build, match):
     with pytest.raises(ValueError, match=match):
         build()
+
+
+@pytest.mark.parametrize("outside", [{"fill": 1.0}, {"padding": "border"}])
+def test_weights_know_nothing_of_what_comes_into_the_frame(outside):
+    group, first, x = Rotations(8, **outside), nn.Linear(144, 5), torch.rand(3, 1, 12, 12)
+    tied = GroupTied(first, group, nn.Identity())
+    moved = GroupTied(nn.Sequential(nn.Flatten(), first), group, nn.Identity())
+    torch.testing.assert_close(tied.responses(x), moved.responses(x))
+    with pytest.raises(ValueError, match=r"^x: received .*; accepted is inputs of 144 values"):
+        tied.responses(torch.rand(3, 1, 8, 8))

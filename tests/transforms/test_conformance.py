@@ -119,3 +119,13 @@ def test_what_is_not_a_group(name):
     assert not isinstance(IMAGES[name], Group)
     with pytest.raises(AssertionError, match="not a Group"):
         check_group(IMAGES[name])
+
+
+@pytest.mark.parametrize("fill", [0.1, 1.0, [0.2, 0.5, 0.9]])
+def test_a_fill_breaks_no_rule(fill):
+    check_transform(Affine("tx", "ty", "angle", fill=fill))
+    check_group(Affine("tx", "ty", "angle", fill=fill))
+    check_finite_group(Rotations(8, fill=fill))
+    transform = Affine("tx", fill=fill)
+    check_transform(transform)
+    assert transform.fill == fill  # it was a copy

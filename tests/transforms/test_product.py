@@ -316,3 +316,19 @@ def test_what_is_no_colour_is_refused_in_any_order():
     for factors in ((Affine("tx"), HSV("hue")), (HSV("hue"), Affine("tx"))):
         with pytest.raises(ValueError, match=r"^x: received .*; accepted is RGB in \[0, 1\]"):
             Product(*factors)(x, torch.zeros(1, 2))
+
+
+@pytest.mark.parametrize(
+    "first", [Affine("tx", interpolation="nearest"), Rotations(4, interpolation="nearest"), Flips()]
+)
+def test_bytes_become_levels_before_their_colours_change(first):
+    transform, x = Product(first, HSV("hue")), torch.randint(256, (2, 3, 4, 4), dtype=torch.uint8)
+    torch.testing.assert_close(transform(x, torch.zeros(2, 2)), x / 255)
+    with pytest.raises(ValueError, match=r"^x: received a int64"):
+        transform(x.long(), torch.zeros(2, 2))
+
+
+def test_colours_in_half_precision():
+    x = torch.rand(1, 3, 8, 8).half()
+    found = Product(Affine("angle"), HSV("hue")).half()(x, torch.zeros(1, 2).half())
+    torch.testing.assert_close(found, x, rtol=0, atol=2e-3)

@@ -244,3 +244,20 @@ def test_positions_that_are_not_finite_are_outside_where_they_cannot_be_looked_a
     assert slope.isfinite().all()
     with pytest.raises(ValueError, match=r"^grid"):
         warp(x, grid)
+
+
+@pytest.mark.parametrize("size", [(32, 64), (8, 8), (7, 9)])
+def test_whole_numbers_are_points_as_others_are(size):
+    p = torch.tensor([[0, 0], [5, 3]])
+    torch.testing.assert_close(from_pixels(p, size), from_pixels(p.double(), size))
+    torch.testing.assert_close(to_pixels(p, size), to_pixels(p.double(), size))
+    with pytest.raises(ValueError, match=r"^p: received .*; accepted is points \(\.\.\., 2\)"):
+        from_pixels(torch.tensor([3.0, 4.0, 5.0]), size)
+
+
+@pytest.mark.parametrize("fill", [0.5, 300, -1])
+def test_a_fill_that_bytes_cannot_hold_is_refused(fill):
+    x = torch.randint(256, (1, 1, 4, 4), dtype=torch.uint8)
+    with pytest.raises(ValueError, match=r"^fill: received .* nearest neighbours keep; accepted are whole numbers"):
+        Affine("tx", interpolation="nearest", fill=fill)(x, torch.ones(1, 1))
+    assert Affine("tx", interpolation="nearest", fill=200)(x, torch.ones(1, 1)).max() == max(200, int(x[..., :2].max()))

@@ -95,7 +95,7 @@ def mean_shift(
     along = transform.names if along is None else [along] if isinstance(along, str) else along
     if unknown := [name for name in along if name not in transform.names]:
         raise ValueError(f"along: received {unknown}; accepted are the coordinates {list(transform.names)}")
-    if gate is not None and math.isnan(gate):
+    if gate is not None and (not isinstance(gate, int | float) or math.isnan(gate)):
         raise ValueError(f"gate: received {gate!r}; accepted is a difference of log-densities, or None")
     x = _checked(x, transform, conditional)
     free = torch.tensor([name in along for name in transform.names], device=x.device)

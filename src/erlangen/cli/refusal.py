@@ -38,6 +38,7 @@ WORDS = (
     ("unequal='pad'", "--unequal pad"),
     ("unreadable='skip'", "--unreadable skip"),
     ("resume=True", "--resume"),
+    ("transform='warp'", "--transform warp"),
     ("bring a validation set of your own", "--validation 0"),
     (
         "set size, channels, channels_last, range, mean and std",

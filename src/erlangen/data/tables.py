@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import os
 import re
 from collections.abc import Collection, Sequence
@@ -62,7 +63,10 @@ def read_series(
     path = Path(path)
     handling: Any = {"missing": missing, "unequal": unequal}
     kind = path.suffix.lower()
-    if not path.is_file() or kind not in (".npz", *SERIES):
+    if not path.is_file():
+        what = "is a folder" if path.is_dir() else "does not exist"
+        raise ValueError(f"path: received {str(path)!r}, which {what}; accepted is a file with series")
+    if kind not in (".npz", *SERIES):
         raise ValueError(f"path: received {str(path)!r}; accepted is a file that ends in .npz, {', '.join(SERIES)}")
     if kind != ".csv":
         _check_unnamed(path, label=None if label in (None, "label") else label, series=series, time=time)
@@ -97,6 +101,15 @@ def _by_value(label: str) -> tuple[bool, float, str]:
 
 def _number(cell: str) -> float:
     return np.nan if cell.strip().lower() in NOTHING else number(cell)
+
+
+def _broken(cell: str) -> bool:
+    """Whether it is a number that is no whole one."""
+    try:
+        value = float(cell)
+    except ValueError:
+        return False
+    return math.isfinite(value) and not value.is_integer()
 
 
 class Table(NamedTuple):
@@ -143,7 +156,8 @@ class Table(NamedTuple):
         """The place of a column that the user has named."""
         if self.names is None or name not in self.names:
             have = "there is no line of names" if self.names is None else f"the columns are {shorten(self.names)}"
-            raise ValueError(f"{role}={name!r}, but {have}; {role} names a column")
+            none = ", or is None where there is none" if role == "label" else ""
+            raise ValueError(f"{role}={name!r}, but {have}; {role} names a column{none}")
         if self.names.count(name) > 1:
             raise ValueError(f"{role}={name!r}, but {self.names.count(name)} columns have this name; one is needed")
         return self.names.index(name)
@@ -172,6 +186,8 @@ class Table(NamedTuple):
         at = None if label is None else 0 if bare else self.column(label, "label")
         if at:
             self._check_cells(at + 1)
+        if bare:
+            self._check_classes()
         if self.names is not None:
             self._check_named(len(self.names))
         places = [[i for i in range(len(row)) if i != at] for row in self.rows]
@@ -195,6 +211,14 @@ class Table(NamedTuple):
             members = {name: self._in_time(name, rows, when) for name, rows in members.items()}
         signals = [np.array([[self.number(k, i) for k in rows] for i in channels]) for rows in members.values()]
         return signals, [self._one_label(name, rows, kind) for name, rows in members.items()]
+
+    def _check_classes(self) -> None:
+        """Refuses to take moments for classes, where no line of names says which column has these."""
+        broken = [k for k, row in enumerate(self.rows) if _broken(row[0])]
+        if 2 * len(broken) > len(self.rows):
+            line, cell = self.lines[broken[0]], self.rows[broken[0]][0].strip()
+            got = f"line {line}: received {cell!r} for a class, without a line of names"
+            raise ValueError(f"{got}; accepted are classes first, or label=None where there are none")
 
     def _check_cells(self, least: int, most: int | None = None) -> None:
         for line, row in zip(self.lines, self.rows, strict=True):

@@ -103,6 +103,8 @@ class SeriesEstimator(TransformerMixin, BaseEstimator):
             raise ValueError(f"missing: received {self.missing!r}; accepted are 'raise' and 'interpolate'")
         if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1:  # as unequal lengths are often kept
             X = list(X)
+        if isinstance(X, list | tuple):
+            X = [unmasked(one) if isinstance(one, np.ma.MaskedArray) else one for one in X]
         if not (isinstance(X, list | tuple) and len({np.shape(one) for one in X}) > 1):
             X = self._array(unmasked(X) if isinstance(X, np.ma.MaskedArray) else X, reset)
         how: Any = {"missing": self.missing, "unequal": self.unequal, "length": None if reset else self.length_in_}
@@ -253,6 +255,9 @@ def _shape(X: Any) -> tuple[int, ...]:
 
 
 def counted(estimator: Any, names: Sequence[str]) -> None:
-    """Raises a `ValueError` unless these parameters of an estimator are integers > 0."""
+    """Raises a `ValueError` unless these parameters of an estimator are integers > 0, and a batch more than one."""
     for name in names:
         check_count(name, getattr(estimator, name))
+    if getattr(estimator, "batch_size", 2) < 2:
+        accepted = "at least 2: of a single series its mean, and what normalises it, say nothing"
+        raise ValueError(f"batch_size: received {estimator.batch_size}; accepted are {accepted}")

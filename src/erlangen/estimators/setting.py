@@ -70,7 +70,7 @@ def prepare(config: RunConfig, data: DataSet | None = None, test: DataSet | None
         got = f"{', '.join(name for name in ranges if name in COLOUR)} for grey images"
         raise ValueError(f"transform: received {got}; accepted for images in colour only")
     if (data.x.ndim == 3) != ("warp" in ranges):
-        got, accepted = ("series", "warp") if data.x.ndim == 3 else ("images", "a transform of images")
+        got, accepted = ("series", "transform='warp'") if data.x.ndim == 3 else ("images", "a transform of images")
         raise ValueError(f"transform: received {', '.join(ranges)} for {got}; accepted is {accepted}")
     train, validation = data.split(config.validation, seed=config.seed) if config.validation else (data, None)
     settled = _settle(replace(config, data=source, transform=ranges, size=size), train)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
+import numpy as np
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..transforms import FiniteGroup
+from ..transforms.spatial import Spatial
 from ..transforms.warp import as_signal
 from ..utils.shapes import check_tensor, describe
 
@@ -27,7 +29,8 @@ class GroupTied(nn.Module):
     `Shifts`, `Dihedral(4)`) this is exact, whatever the rest is; where it resamples (`Rotations(8)`), approximate.
 
     * A fully connected first layer, the paper's: rows of weights are images too, and $\langle w, g x \rangle =
-      \langle g^{-1} w, x \rangle$, so its weights are copied and transformed, and the inputs are left alone.
+      \langle g^{-1} w, x \rangle$, so its weights are copied and transformed, and the inputs are left alone (unless the
+      group brings something else than zeros into the frame, which weights cannot know).
     * Any other, a convolution say, is applied to the transformed inputs. With its kernel k that is $k * (g x) =
       g ((g^{-1} k) * x)$ (for padding that the group respects): responses of transformed kernels, each map turned into
       the frame of k before maps are pooled pixel by pixel. Maps that stay in the frame of x, as in a group-equivariant
@@ -94,12 +97,22 @@ class GroupTied(nn.Module):
         x = as_signal(x, "bilinear", self.group.bounds)
         if isinstance(self.first, nn.LazyLinear):
             self.first(x[:1].flatten(1))  # which makes its weights, and an nn.Linear of it
-        if isinstance(self.first, nn.Linear):
+        if isinstance(self.first, nn.Linear) and not self._filled:
             weight = self.tied(self.first.weight, x)
             bias = None if self.first.bias is None else self.first.bias.repeat(len(weight))
             return F.linear(x.flatten(1), weight.flatten(0, 1), bias).unflatten(1, weight.shape[:2]).transpose(0, 1)
         moved = self.group.act(self.group.elements().unsqueeze(1), x)
-        return self.first(moved.flatten(0, 1)).unflatten(0, moved.shape[:2])
+        seen = moved.flatten(0, 1)
+        if isinstance(self.first, nn.Linear):
+            _check_values(x, self.first.weight)
+            seen = seen.flatten(1)
+        return self.first(seen).unflatten(0, moved.shape[:2])
+
+    @property
+    def _filled(self) -> bool:
+        """Whether the group brings something else than zeros into the frame, of which weights know nothing."""
+        moving = (part for part in self.group.modules() if isinstance(part, Spatial))
+        return any(part.padding != "zeros" or np.any(part.fill) for part in moving)
 
     def tied(self, weight: Tensor, x: Tensor) -> Tensor:
         r"""The copies of weights, $g^{-1} w$ for every element g.
@@ -108,7 +121,11 @@ class GroupTied(nn.Module):
             weight: one row for each feature, `(features, C H W)`; x: inputs, which say in what shape the group acts;
             result: `(n, features, C H W)`.
         """
-        accepted = f"inputs of {weight.shape[1]} values each, as many as the first layer takes"
-        check_tensor("x", x, accepted, x.shape[1:].numel() == weight.shape[1])
+        _check_values(x, weight)
         inverses = self.group.inverse(self.group.elements()).unsqueeze(1)
         return self.group.act(inverses, weight.unflatten(1, x.shape[1:])).flatten(2)
+
+
+def _check_values(x: Tensor, weight: Tensor) -> None:
+    accepted = f"inputs of {weight.shape[1]} values each, as many as the first layer takes"
+    check_tensor("x", x, accepted, x.shape[1:].numel() == weight.shape[1])

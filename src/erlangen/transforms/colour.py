@@ -112,7 +112,8 @@ def check_levels(x: Tensor) -> None:
 def clip(x: Tensor) -> Tensor:
     """Clips to [0, 1] and passes the gradient through."""
     # Compiled code would fuse a product x with the difference, and leave its rounding; not after this.
-    x = x.clamp(-FAR, FAR)
+    far = min(FAR, torch.finfo(x.dtype).max)
+    x = x.clamp(-far, far)
     return x.clamp(0, 1).detach() + (x - x.detach())
 
 

@@ -95,7 +95,8 @@ class CPAB(Spatial):
         g = self.elements_like(g)
         p = self.check_points(g, p, self.dims)
         with torch.autocast(p.device.type, enabled=False):
-            return self.flow(g, p.expand(*g.shape[:-2], *p.shape), size or (1,) * self.dims)
+            square = (1,) * self.dims
+            return self.flow(g, p.expand(*g.shape[:-2], *p.shape), square if size is None else size)
 
     def source(self, g: Tensor, p: Tensor, size: Sequence[int]) -> Tensor:
         """The flow backwards."""

@@ -71,7 +71,7 @@ class Crop(Spatial):
         """Points relative to the window; those outside it land outside the frame."""
         g = self.elements_like(g)
         p = self.check_points(g, p, 2)
-        extent = half_extent(size or (1, 1), p)
+        extent = half_extent((1, 1) if size is None else size, p)
         return (p - (g[..., :2] * extent).unsqueeze(-2)) / g[..., None, 2:]
 
     def source(self, g: Tensor, p: Tensor, size: Sequence[int]) -> Tensor:

@@ -129,7 +129,7 @@ class Shifts(Columns):
         """The first coordinate moves on and wraps around at the edge of the frame."""
         g = self.elements_like(g)
         p = self.check_points(g, p)
-        extent = half_extent(size or (1,) * p.shape[-1], p)[:1]
+        extent = half_extent((1,) * p.shape[-1] if size is None else size, p)[:1]
         moved = p[..., :1] + (2 / len(self)) * extent * g[..., None, None].to(p.dtype)
         wrapped = torch.remainder(moved + extent, 2 * extent) - extent
         return torch.cat((wrapped, p[..., 1:].expand(*wrapped.shape[:-1], p.shape[-1] - 1)), -1)

@@ -15,6 +15,7 @@ from .base import FiniteGroup, Group, Transform
 from .colour import check_levels, clip
 from .discrete import Permutations
 from .matrix import compose_matrices
+from .warp import as_signal
 
 __all__ = ["Product"]
 
@@ -153,12 +154,14 @@ class Product(Transform):
             # Every sample has its own signal by now: samples join the batch.
             batch = out.shape[: samples + 1]
             h = h.expand(*batch, *factor.element_shape).flatten(0, samples)
+            signal = out.flatten(0, samples)
             if action is _act and factor.acts_on == "colours" and x.ndim == 4:
                 if x.is_floating_point():
                     check_levels(x)
-                out = clip(out)  # bicubic interpolation and splines overshoot
-            moved = action(factor, h, out.flatten(0, samples))
-            out = moved.unflatten(0, batch)
+                else:  # nearest neighbours keep bytes, others make levels of them in a type of their own
+                    signal = as_signal(signal, "bilinear", h).to(h.dtype)
+                signal = clip(signal)  # bicubic interpolation and splines overshoot
+            out = action(factor, h, signal).unflatten(0, batch)
         return out
 
 

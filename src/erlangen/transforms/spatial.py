@@ -38,7 +38,8 @@ class Spatial(Transform):
         bounds: default ranges, `(2, d)`.
         interpolation: "nearest", "bilinear", "bicubic" or "spline" (cubic B-spline with prefilter).
         padding: outside the frame: "zeros" (the constant `fill`), "border" or "reflection".
-        fill: the constant, one number or one per channel.
+        fill: the constant, one number or one per channel, in the unit of what is resampled: bytes become [0, 1] before
+            it, unless nearest neighbours keep them.
         **kwargs: see `Transform`.
     """
 

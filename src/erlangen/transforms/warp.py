@@ -50,14 +50,22 @@ def to_pixels(p: Tensor, size: Sequence[int]) -> Tensor:
     Shape:
         p: `(..., 2)` or `(..., 1)`; size: `(H, W)` or `(L,)`; result: as p.
     """
-    _check_size(size, p)
+    p = _points(size, p)
     return p * (max(size) / 2) + vector([(n - 1) / 2 for n in reversed(size)], p.dtype, p.device)
 
 
 def from_pixels(p: Tensor, size: Sequence[int]) -> Tensor:
     """Pixel indices (column, row) to points; the inverse of `to_pixels`."""
-    _check_size(size, p)
+    p = _points(size, p)
     return (p - vector([(n - 1) / 2 for n in reversed(size)], p.dtype, p.device)) * (2 / max(size))
+
+
+def _points(size: Sequence[int], p: Tensor) -> Tensor:
+    """Checked points in floating point; the middle of an even number of pixels is no whole one."""
+    _check_size(size, p)
+    accepted = f"points (..., {len(size)}) for the size {tuple(size)}"
+    check_tensor("p", p, accepted, len(size) == 1 or (p.ndim > 0 and p.shape[-1] == len(size)))
+    return p if p.is_floating_point() else p.to(torch.get_default_dtype())
 
 
 def check_resampling(interpolation: str, padding: str, fill: Fill) -> None:
@@ -180,8 +188,17 @@ def _per_channel(fill: Fill, x: Tensor) -> Tensor | None:
         )
     if not any(values):
         return None
-    dtype = compute_dtype(x) if x.is_floating_point() else x.dtype
+    dtype = compute_dtype(x) if x.is_floating_point() else _checked_integers(fill, values, x.dtype)
     return vector(values, dtype, x.device).reshape(-1, 1, 1)
+
+
+def _checked_integers(fill: Fill, values: Sequence[float], dtype: torch.dtype) -> torch.dtype:
+    """The type of integers that are kept as they are, where it can hold the values."""
+    low, high = (0, 1) if dtype == torch.bool else (torch.iinfo(dtype).min, torch.iinfo(dtype).max)
+    if not all(value.is_integer() and low <= value <= high for value in values):
+        got = f"{fill!r} for {dtype}, which nearest neighbours keep"
+        raise ValueError(f"fill: received {got}; accepted are whole numbers from {low} to {high}")
+    return dtype
 
 
 def _sample(x: Tensor, grid: Tensor, interpolation: str, padding: str) -> Tensor:
