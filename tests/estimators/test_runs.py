@@ -212,7 +212,7 @@ def test_bad_data_are_named(data):
     grey = DataSet(data.x[:, :1], data.y, data.classes, "grey")
     with pytest.raises(ValueError, match="hue for grey images"):
         prepare(RunConfig(transform=("hue",), **TINY), grey)
-    with pytest.raises(ValueError, match=r"transform: received .* for series; accepted is warp"):
+    with pytest.raises(ValueError, match=r"transform: received .* for series; accepted is transform='warp'"):
         prepare(config, DataSet(torch.rand(4, 1, 9), torch.arange(4) % 2, ("a", "b"), "series"))
     with pytest.raises(ValueError, match="transform: received warp for images"):
         prepare(RunConfig(**TINY | {"transform": ("warp",)}), data)
