@@ -157,6 +157,17 @@ def test_turning_around_another_point_is_no_translation():
     torch.testing.assert_close(recentred(still, group.names), still)
 
 
+def test_turns_of_small_subjects_explain_their_translations_too():
+    """Half as large and turned by up to 29° about a point aside: little is left of what moves them."""
+    group = Affine("tx", "ty", "angle", "scale", factored=True)
+    v = torch.zeros(500, 3, 4)
+    v[..., 2], v[..., 3] = (2 * torch.rand(500, 3) - 1) * math.radians(29), -0.7
+    shift = group.element(torch.tensor([[[0.7, 0.0, 0.0, 0.0]]]))
+    seen = group.element_log(group.compose(group.element(v), shift))
+    left = recentred(seen, group.names)
+    assert left[..., 1].std() < 0.03 * seen[..., 1].std()
+
+
 def test_poses_start_from_moments_where_the_ground_is_even():
     even, uneven = glyphs(8).x, torch.rand(8, 3, 32, 32)
     kinds = [
