@@ -76,7 +76,8 @@ def test_the_samples_of_a_copy_are_others_than_those_of_its_image():
 def test_shares_are_those_of_the_last_three_classes(monkeypatch):
     monkeypatch.setattr(figure4, "trained", lambda training, device: averaged(Corners()))
     monkeypatch.setattr(figure4, "data_set", lambda training, part: glyphs(16))
-    rows = figure4.run(dataclasses.replace(figure4.SMOKE, datasets=("rotmnist-lt",)))
+    parts = figure4.EXPERIMENT.parts(dataclasses.replace(figure4.SMOKE, datasets=("rotmnist-lt",)))
+    rows = figure4.compare([row for part in parts for row in figure4.run(part)])
     ekld = {(row["method"], row["class"]): row["ekld"] for row in rows}
     compared = [row for row in rows if "to_none" in row]
     assert [(row["method"], row["class"]) for row in compared] == [("flow", "tail"), ("equivariant", "tail")]

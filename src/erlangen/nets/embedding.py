@@ -52,5 +52,5 @@ class EmbeddingCNN(nn.Module):
         """The features of each image."""
         h = F.relu(self.conv1(check_images(x, self.channels, self.least)))
         for conv in (self.conv2, self.conv3, self.conv4):
-            h = F.max_pool2d(F.relu(conv(h)), 2)
+            h = F.relu(F.max_pool2d(conv(h), 2))  # the same as the maxima of activations, which are four times as many
         return self.last(h.amax((-2, -1)))
