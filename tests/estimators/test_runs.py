@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from erlangen.data import DataSet, glyphs
 from erlangen.distributions import GlobalUniform, MeanFieldUniform, RealNVP
@@ -106,6 +107,15 @@ def test_every_method_trains_and_comes_back(method, data, tmp_path):
     torch.testing.assert_close(back.predict(data.x), back.log_probs(data.x).argmax(-1))
     alone = back.model.classify(data.x.double() / 255).log_softmax(-1)
     assert torch.allclose(back.log_probs(data.x), alone) != METHODS[method].averages
+
+
+def test_convolutions_are_laid_out_with_channels_last(data, tmp_path):
+    """Which is what makes them fast on a CPU, in training and in a run that is loaded."""
+    run = train_run(prepare(RunConfig(net="embedding", **TINY), data), tmp_path / "run")
+    for model in (run.model, load_run(tmp_path / "run").model):
+        weights = [m.weight for m in model.modules() if isinstance(m, nn.Conv2d) and min(m.weight.shape) > 1]
+        assert weights
+        assert all(w.is_contiguous(memory_format=torch.channels_last) for w in weights)
 
 
 @pytest.mark.parametrize(
