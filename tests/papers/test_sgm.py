@@ -107,6 +107,18 @@ def test_averaging_in_prediction_needs_no_other_classifier(monkeypatch):
     assert (found["sgm"], found["sgm-averaged"], found["none"], found["flow"]) == (1, 2, 1, 2)
 
 
+def test_natural_variations_are_of_the_scale_of_their_symmetry_model(monkeypatch):
+    monkeypatch.setattr(augmentation, "classifier", lambda *args: None)
+    monkeypatch.setattr(augmentation, "accuracy", lambda *args: 1.0)
+    models = replace(figure8.SMOKE, digits=replace(figure8.SMOKE.digits, steps=(60_000, 2), batch=128))
+    rows = augmentation.run(replace(augmentation.SMOKE, models=models))
+    found = {row["method"]: row["scale"] for row in rows}
+    assert found == dict.fromkeys(augmentation.METHODS, 1.0) | {
+        **{"sgm": 0.05, "sgm-averaged": 0.05},
+        "sgm-own": 0.013,  # in batches of its 32 labelled images
+    }
+
+
 def test_choices_can_be_made_one_by_one(monkeypatch):
     monkeypatch.setattr(choices, "trained", lambda *args: (None, {}))
     monkeypatch.setattr(choices, "measured", lambda *args: {"turns": np.ones(72), "invalid": 1.0})
