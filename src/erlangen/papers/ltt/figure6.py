@@ -6,7 +6,8 @@ With the published α = 0.3, with 0.4 and 0.5; and with a classifier of the publ
 8: it sees that an upside-down 9 is not quite a 6, and more so after training on such, and ranges grow beyond ±90°.
 
 Measured: the half-range, half the shortest arc that holds 98 % of the samples, as the mean over the test images of a
-digit.
+digit. What is asked is asked of α = 0.4 with 8 filters, which alone of these meets it; its rows are of
+batches of 128 at a rate of 0.002, those of the others of 256 at 0.001.
 
 Time: two minutes for each seed and method on a GPU that ten runs share, half an hour on a core of a CPU (8 filters).
 """
