@@ -71,13 +71,14 @@ class PrototypeInference(Counted):
     The right-hand side does not see an image that is moved out of its frame with all its orbit, so a price is put on
     what a prototype loses (equation 7), and the share that is left, at 8 × 8 means, is logged as `content`:
 
-    $$ \mathrm{mse}\bigl(x, \mathcal{T}_{f(x)}(\mathcal{T}_{f(x)}^{-1}(x))\bigr), \qquad
-       \mathrm{content} = 1 - \frac{\|x - \mathcal{T}_{f(x)}(\mathcal{T}_{f(x)}^{-1}(x))\|^2}{\|x - \bar x\|^2}, $$
+    $$ \mathrm{mse}\bigl(x_1, \mathcal{T}_{f(x_1)}(\mathcal{T}_{f(x_1)}^{-1}(x_1))\bigr), \qquad \mathrm{content} =
+       1 - \frac{\|x_1 - \mathcal{T}_{f(x_1)}(\mathcal{T}_{f(x_1)}^{-1}(x_1))\|^2}{\|x_1 - \bar x_1\|^2}, $$
 
-    with $\bar x$ the mean of each channel over the batch, in which images of one colour each differ too.
+    with $\bar x_1$ the mean of each channel over the batch, in which images of one colour each differ too.
 
-    Differs from the paper: equation 7 has the transformation before its inverse; here the prototype comes first, since
-    that is what must not be empty.
+    Differs from the paper: equation 7 is of inputs as they are, here it is of the first random transformation of each,
+    as in the published code; and it has the transformation before its inverse, where here the prototype comes first,
+    since that is what must not be empty.
 
     Args:
         model: whose `inference` is trained.
