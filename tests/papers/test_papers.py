@@ -129,6 +129,13 @@ def test_a_page_quotes_what_is_stored(page):
     assert written(text, ROOT / "results") == text, "run make results"
 
 
+def test_what_is_ours_has_what_is_the_papers_before_it():
+    lines = [line for line in headlines(ROOT / "results").splitlines() if "Orbits" in line or "votes" in line]
+    digits = [row for row in read(ALL["sgm/figure8"], ROOT / "results").rows if row["dataset"] == "mnist"]
+    spreads = {row["method"]: f"{row['spread']:.3g}" for row in digits}
+    assert [line.split(" | ")[-1] for line in lines] == [f"{spreads[m]} |" for m in ("plain", "voted")]
+
+
 def test_every_table_is_on_some_page():
     texts = [(ROOT / "docs" / page).read_text(encoding="utf-8") for page in PAGES]
     assert {found[1] for text in texts for found in BLOCK.finditer(text)} == set(TABLES)

@@ -33,7 +33,8 @@ HEADLINES = {
     ("pstn/table3", "mean over sets: pstn"): "Time series, accuracy of P-STN, mean of four sets, %",
     ("pstn/figure4", "accuracy, P-STN"): "Turned digits before a frozen classifier, accuracy with P-STN, %",
     ("pstn/figure4", "accuracy, flow"): "The same with a flow in its place (ours), %",
-    ("sgm/figure8", "five affine coordinates, voted, %"): "Orbits of digits, spread of prototypes, % of the images'",
+    ("sgm/figure8", "five affine coordinates, plain, %"): "Orbits of digits, spread of prototypes, % of the images'",
+    ("sgm/figure8", "five affine coordinates, voted, %"): "The same with moments and votes for poses (ours), %",
 }
 DIGITS = {
     "cnn": "classifier alone",
