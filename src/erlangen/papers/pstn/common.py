@@ -8,9 +8,9 @@ of them share a digit. The test set of MNIST is for testing alone.
 *Training.* As the published code: 600 epochs of batches of 8, Adam with a rate of 0.001, a view of each input in
 training, ten in prediction. All folds, and all weights of a method, are trained together (`fit_many`). Differs from it:
 all methods begin at the identity, inputs are warped before they are normalised, and what follows, chosen on validation
-folds by P-STN; the STN and the flow have the same, and might do better with others. The L2 penalty is 0.003, not 0.01.
-Student's t is cut at three times its scale, and the localiser learns at 0.003 times the classifier's rate, not at 0.1:
-with few digits its centre is fitted to them.
+folds. The STN and the flow have the same settings, though the trials below are of others. The L2 penalty is 0.003, not
+0.01. Student's t is cut at three times its scale, and the localiser learns at 0.003 times the classifier's rate, not at
+0.1: with few digits its centre is fitted to them.
 
 On the validation folds of 30 digits P-STN had 79.9 ± 4.2 % so (w = 0.001); 79.1 ± 4.9 with the penalty of 0.01, 77.7 ±
 2.3 with that and 0.01 times the rate (both with w = 0.003), 77.0 ± 2.8 with a cut at ten as well, and 69.4 ± 6.9 with
