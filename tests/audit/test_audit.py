@@ -255,6 +255,25 @@ def test_bad_settings_are_a_sentence(options):
         Settings(**options)
 
 
+def test_the_model_sees_no_more_images_at_a_time_than_it_may():
+    class Counting(Halves):
+        most = 0
+
+        def forward(self, x):
+            self.most = max(self.most, len(x))
+            return super().forward(x)
+
+    many, few = (Settings(saliency=5, steps=2, batch_size=size) for size in (256, 3))
+    model, data = Counting(), halves()
+    found = audit(model, data, {"rotation": [15]}, settings=few)
+    assert model.most == 3
+    whole = audit(model, data, {"rotation": [15]}, settings=many)
+    assert model.most > 3
+    assert found.blindness.sensitivity == pytest.approx(whole.blindness.sensitivity)
+    for one, other in zip(found.pictures, whole.pictures, strict=True):
+        torch.testing.assert_close(one.looks, other.looks)
+
+
 def test_what_leaves_nothing_of_the_image_is_said():
     found = audit(Halves(), halves(), {"translation": [0.1, 3.0]}, settings=FEW)
     assert [step.lost for step in found.steps] == [0, 4 * 24]

@@ -36,6 +36,8 @@ from .subject import Preprocess, subject_of
 
 __all__ = ["Case", "Settings", "as_data"]
 
+FIRST = 8  # images about which a model is asked first
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -81,7 +83,7 @@ class Case:
         every = as_data(data)
         self.rows = some_rows(len(every), settings.images)
         chosen = _images(every.subset(self.rows))
-        self.subject = subject_of(model, chosen.x[:8], preprocess, settings.seed)
+        self.subject = subject_of(model, chosen.x[: min(FIRST, settings.batch_size)], preprocess, settings.seed)
         self.data, self.every, self.settings = chosen.to(self.subject.device), len(every), settings
         names = {"wanted": settings.classes, "known": self.subject.names}
         self.labels = labels_of(self.data, self.subject.classes, **names, named=not isinstance(data, tuple | list))
@@ -138,7 +140,9 @@ class Case:
         """The mean norm of the Jacobian, where there are gradients."""
         if not len(self.seen):
             return None
-        return float(jacobian_norm(self.subject, self.x[self.seen], seed=self.settings.seed).mean)
+        how = self.settings
+        found = jacobian_norm(self.subject, self.x[self.seen], batch_size=how.batch_size, seed=how.seed)
+        return float(found.mean)
 
     def pictures(self, steps: Sequence[Step], found: Sequence[Worst]) -> list[Picture]:
         """Images before and after, and where the model looks, for the class that it predicts in either."""
@@ -147,10 +151,16 @@ class Case:
         looks: list[tuple[Tensor, Tensor] | None] = [None] * len(found)
         if len(self.seen):
             target = torch.tensor([[one.before, one.after] for one in found], device=before.device).T.flatten()
-            with measuring(self.settings.seed, self.subject):
-                maps = saliency_map(self.subject, torch.cat((before, after)), target, Saliency(threshold=0.0)).cpu()
+            maps = self._looks(torch.cat((before, after)), target)
             looks = list(zip(*maps.split(len(found)), strict=True))
         return [Picture(*found) for found in zip(before.cpu(), after.cpu(), looks, strict=True)]
+
+    def _looks(self, x: Tensor, target: Tensor) -> Tensor:
+        """Where the model looks for some classes, `(B, 1, H, W)`."""
+        size, saliency = self.settings.batch_size, Saliency(threshold=0.0)
+        with measuring(self.settings.seed, self.subject):
+            parts = zip(x.split(size), target.split(size), strict=True)
+            return torch.cat([saliency_map(self.subject, *part, saliency).cpu() for part in parts])
 
     def _copy(self, orbit: Orbit, found: Worst) -> Tensor:
         """The copy of an image, `(1, C, H, W)`."""
