@@ -225,6 +225,8 @@ def test_arrays_are_as_good_as_tensors():
         (lambda x, y: (x, y[:4]), "one int64 label for each of 24"),
         (lambda x, y: (list(x), y), "all of one size"),
         (lambda x, y: (x[:, 0], y), "received series"),
+        (lambda x, y: (x.movedim(1, -1), y), r"images \(24, 12, 12, 1\), whose channels come last; accepted .*movedim"),
+        (lambda x, y: (x.expand(-1, 3, -1, -1).movedim(1, -1), y), "whose channels come last"),
         (lambda x, y: "nowhere", "accepted is a named set"),
         (lambda x, y: 3, "received int; accepted is a DataSet"),
     ],

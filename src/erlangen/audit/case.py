@@ -37,6 +37,7 @@ from .subject import Preprocess, subject_of
 __all__ = ["Case", "Settings", "as_data"]
 
 FIRST = 8  # images about which a model is asked first
+COLOURS = (1, 3, 4)  # channels that pictures have
 
 
 @dataclass(frozen=True)
@@ -180,6 +181,10 @@ def _images(data: DataSet) -> DataSet:
     """The same with images in [0, 1], in floating-point."""
     if data.x.ndim != 4:
         raise ValueError(f"data: received series {tuple(data.x.shape)}; accepted are images (B, C, H, W)")
+    if data.x.shape[-1] in COLOURS and data.x.shape[1] not in COLOURS:  # rows would be taken for channels
+        got = f"images {tuple(data.x.shape)}, whose channels come last"
+        accepted = "(B, C, H, W): x.movedim(-1, 1), and channels_last for a model that takes them last"
+        raise ValueError(f"data: received {got}; accepted are images {accepted}")
     x = as_signal(data.x, "bilinear")
     if not bool(((x >= 0) & (x <= 1)).all()):
         low, high = float(x.min()), float(x.max())
