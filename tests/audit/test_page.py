@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image as Pillow
 
 from erlangen.audit import Settings, audit
 from erlangen.report.audit import audit_page
@@ -68,6 +69,17 @@ def test_blindness_names_and_missing_gradients_are_on_the_page(checks):
     record = found.record()
     record["data"]["classes"] = ["<b>a</b>", "$x$ 漢", "c" * 80]
     assert "<b>a</b>" not in audit_page(record)
+
+
+def test_files_have_their_own_names(tmp_path):
+    for k, image in enumerate(halves(2, size=8)[0]):
+        (tmp_path / f"Class{k}").mkdir()
+        Pillow.fromarray((255 * image[0]).byte().numpy()).save(tmp_path / f"Class{k}" / "IMG_01.PNG")
+    found = audit(Halves(), tmp_path, ["flip"], settings=Settings(saliency=0))
+    text = audit_page(found.record(), [(p.before, p.after, p.looks) for p in found.pictures])
+    assert all(f"Class{k}/IMG_01.PNG, Class{k}: flip" in text for k in (0, 1))
+    text = audit_page(audit(Halves(), halves(2), ["flip"]).record(), [(x, x, None) for x in halves(2)[0]])
+    assert "Image 0, 0: flip" in text
 
 
 def test_many_classes_and_one_image():

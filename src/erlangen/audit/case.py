@@ -135,7 +135,7 @@ class Case:
         """Where an input is to be found: its file, or its number in the data."""
         if isinstance(self.data, FolderSet):
             return "/".join(self.data.files[index].parts[-2:])
-        return f"image {int(self.rows[index])}"
+        return f"Image {int(self.rows[index])}"
 
     def sensitivity(self) -> float | None:
         """The mean norm of the Jacobian, where there are gradients."""

@@ -112,7 +112,7 @@ def _worst(record: Mapping[str, Any], pictures: Sequence[Shown]) -> Section:
         images = [_image(x, words) for x, words in zip((before, after), captions, strict=True)]
         for x, look in zip((before, after), looks or (), strict=False):
             images.append(_image(_lit(x, look), "looks here"))
-        label = f"{found['place'].capitalize()}, {y}: {_what(step)}, {found['moved']:.3g} nats"
+        label = f"{found['place']}, {y}: {_what(step)}, {found['moved']:.3g} nats"
         rows.append((label, images))
     text = (
         "Images whose prediction moves most under the mildest strength of each transformation, these in turn; those "
