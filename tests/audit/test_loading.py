@@ -276,12 +276,24 @@ def test_preprocessing_comes_after_everything_else():
     torch.testing.assert_close(seen[0][:, 0], 0.299 * x[:, 0] + 0.587 * x[:, 1] + 0.114 * x[:, 2])
 
 
+@pytest.mark.parametrize("kind", [list, np.array, torch.tensor])
+def test_moments_are_numbers_of_any_kind(kind):
+    same = Preprocess(mean=(0.25,), std=(0.5, 1.0, 2.0))
+    assert Preprocess(mean=0.25, std=kind([0.5, 1.0, 2.0])) == same
+    assert Preprocess(mean=kind([0.25]), std=(0.5, 1, 2)) == same
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         ({"size": 0}, "size: received 0"),
         ({"size": (8, 8, 8)}, "size: received"),
         ({"std": (0.0,)}, "std: received"),
+        ({"std": torch.zeros(3)}, "std: received a float32 tensor"),
+        ({"mean": ()}, "mean: received"),
+        ({"mean": math.nan}, "mean: received float nan"),
+        ({"mean": "grey"}, "mean: received"),
+        ({"mean": np.zeros((1, 3, 1, 1))}, "mean: received"),
         ({"mean": (math.nan,)}, "mean: received"),
         ({"range": 0}, "range: received 0"),
         ({"channels": 2}, "channels: received 2 for images of 3; accepted is 3, or 1 for grey"),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -29,16 +30,16 @@ class Preprocess:
 
     Args:
         size: the side, or height and width, to which images are resized; theirs if None.
-        mean: of each channel, or of all.
-        std: of each channel, or of all.
+        mean: of each channel, or of all; it becomes a tuple.
+        std: the same.
         channels: how many the model takes: grey images are copied to so many; images in colour become grey for 1.
         range: $r$, the greatest value of a pixel before mean and std: 1, or 255 for a model that takes bytes.
         channels_last: whether the model takes `(B, H, W, C)`, as those of TensorFlow do, in place of `(B, C, H, W)`.
     """
 
     size: int | tuple[int, int] | None = None
-    mean: Sequence[float] = (0.0,)
-    std: Sequence[float] = (1.0,)
+    mean: float | Sequence[float] = (0.0,)
+    std: float | Sequence[float] = (1.0,)
     channels: int | None = None
     range: float = 1.0
     channels_last: bool = False
@@ -49,12 +50,13 @@ class Preprocess:
             raise ValueError(f"size: received {self.size!r}; accepted is a number of pixels, or (height, width)")
         if self.channels is not None and (not isinstance(self.channels, int) or self.channels < 1):
             raise ValueError(f"channels: received {self.channels!r}; accepted is an integer > 0")
-        if not self.std or not all(0 < s < math.inf for s in self.std):
-            raise ValueError(f"std: received {list(self.std)}; accepted are numbers > 0, one or one for each channel")
-        if not self.mean or not all(map(math.isfinite, self.mean)):
-            raise ValueError(
-                f"mean: received {list(self.mean)}; accepted are finite numbers, one or one for each channel"
-            )
+        for name, what in (("mean", "finite numbers"), ("std", "numbers > 0")):
+            given = getattr(self, name)
+            values = _numbers(given)
+            if not values or not all(math.isfinite(v) and (v > 0 or name == "mean") for v in values):
+                accepted = f"{what}, one or one for each channel"
+                raise ValueError(f"{name}: received {describe(given)}; accepted are {accepted}")
+            object.__setattr__(self, name, values)
         if not 0 < self.range < math.inf:
             raise ValueError(f"range: received {self.range!r}; accepted is a finite number > 0, such as 1 or 255")
 
@@ -64,14 +66,15 @@ class Preprocess:
         size = (self.size, self.size) if isinstance(self.size, int) else self.size
         if size is not None and tuple(x.shape[-2:]) != size:
             x = F.interpolate(x, size, mode="bilinear", antialias=True, align_corners=False)
-        for name, values in (("mean", self.mean), ("std", self.std)):
+        moments = {"mean": _numbers(self.mean), "std": _numbers(self.std)}
+        for name, values in moments.items():
             if len(values) not in (1, x.shape[1]):
                 channels = "1 channel" if x.shape[1] == 1 else f"{x.shape[1]} channels"
                 accepted = "one" if x.shape[1] == 1 else f"one, or {x.shape[1]}, one for each channel"
                 raise ValueError(
                     f"{name}: received {len(values)} numbers for images of {channels}; accepted is {accepted}"
                 )
-        mean, std = (x.new_tensor(values).view(-1, 1, 1) for values in (self.mean, self.std))
+        mean, std = (x.new_tensor(values).view(-1, 1, 1) for values in moments.values())
         found = (self.range * x - mean) / std
         return found.movedim(1, -1).contiguous() if self.channels_last else found
 
@@ -86,6 +89,15 @@ class Preprocess:
         raise ValueError(
             f"channels: received {self.channels} for images of {given}; accepted is {given}, or 1 for grey"
         )
+
+
+def _numbers(given: object) -> tuple[float, ...]:
+    """One number, or those of a sequence, an array or a tensor with one side; none for anything else."""
+    try:
+        found = np.atleast_1d(np.asarray(given, np.float64))
+    except (TypeError, ValueError, RuntimeError):  # of words, of rows that differ, of a tensor with a gradient
+        return ()
+    return tuple(found.tolist()) if found.ndim == 1 else ()
 
 
 class Subject(nn.Module):
