@@ -30,6 +30,20 @@ def test_pictures_that_are_not_read_do_not_change_the_size_of_others(tmp_path, n
     assert train.x.shape == (6, 1, 16, 16)
 
 
+@pytest.mark.parametrize("name", [".ipynb_checkpoints", "__MACOSX"])
+def test_folders_that_are_not_read_are_neither_classes_nor_make_parts(tmp_path, name):
+    for place in ("mine/train/a", "mine/train/b", "mine/test/a", "vehicles/train", "vehicles/test"):
+        squares(tmp_path / place)
+        (tmp_path / place).parent.joinpath(name).mkdir(exist_ok=True)
+        (tmp_path / place / name).mkdir()
+    _, test, _ = load_parts(RunConfig(data=str(tmp_path / "mine")))
+    assert test.classes == ("a", "b")
+    assert as_data(tmp_path / "mine").classes == ("a", "b")
+    train, test, _ = load_parts(RunConfig(data=str(tmp_path / "vehicles")))
+    assert train.classes == as_data(tmp_path / "vehicles").classes == ("test", "train")
+    assert test is None
+
+
 def drawing(folder, name, level, alpha=255):
     """A square of one level in a frame that nothing covers."""
     folder.mkdir(exist_ok=True)

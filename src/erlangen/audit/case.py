@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from ..data import DataSet, FolderSet, load, named_sets
+from ..data.folder import class_folders
 from ..estimators.sources import some_rows
 from ..metrics import (
     Bootstrap,
@@ -233,5 +234,4 @@ def _has_test(source: str) -> bool:
                 return "x_test" in file.files
         except (AttributeError, EOFError, OSError, TypeError, ValueError):
             return False  # the training part, which is then read, says what is wrong
-    test = Path(source) / "test"
-    return test.is_dir() and any(entry.is_dir() for entry in test.iterdir())  # else it is a class of that name
+    return bool(class_folders(Path(source) / "test"))  # else it is a class of that name

@@ -25,6 +25,7 @@ __all__ = [
     "Unreadable",
     "UnreadableImagesError",
     "background_of",
+    "class_folders",
     "class_members",
     "image_folder",
     "looked_at",
@@ -222,6 +223,11 @@ def _entries(folder: Path) -> tuple[list[Path], list[Path]]:
     entries = sorted((e for e in folder.iterdir() if not e.name.startswith((".", "__MACOSX"))), key=lambda e: e.name)
     folders = [e for e in entries if e.is_dir()]
     return folders, [e for e in entries if e.suffix.lower() in SUFFIXES and not e.is_dir()]
+
+
+def class_folders(folder: Path) -> list[str]:
+    """The visible sub-folders of a folder, by name; none of what is no folder."""
+    return [below.name for below in _entries(folder)[0]] if folder.is_dir() else []
 
 
 def pictures_below(folder: Path) -> list[Path]:

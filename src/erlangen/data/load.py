@@ -13,7 +13,7 @@ from typing import Any
 from .cifar import cifar10
 from .derived import coloured, long_tail, rotated
 from .files import check_split
-from .folder import background_of, image_folder, pictures_below
+from .folder import background_of, class_folders, image_folder, pictures_below
 from .glyphs import glyphs
 from .gtsrb import gtsrb10
 from .mnist import fashion_mnist, mnist
@@ -140,21 +140,15 @@ def _check_options(source: object, options: dict[str, Any], known: tuple[str, ..
 
 
 def _folder(path: Path, split: str, options: dict[str, Any]) -> DataSet:
-    if not _has_folders(path / split):
+    if not class_folders(path / split):  # else it is a part: a class might be called `train`, and hold pictures
         if split != "train":
             raise ValueError(
                 f"split: received {split!r}, but {str(path)!r} has no part of that name; accepted is 'train'"
             )
         return image_folder(path, **options)
-    if split != "train" and _has_folders(path / "train"):
-        classes = sorted(e.name for e in (path / "train").iterdir() if e.is_dir() and not e.name.startswith("."))
+    if split != "train" and (classes := class_folders(path / "train")):
         options = {"classes": classes} | options
         if options.get("background", "auto") == "auto":  # both parts lie on the ground of the first
             ground = background_of(pictures_below(path / "train"))
             options["background"] = "auto" if ground is None else ground
     return dataclasses.replace(image_folder(path / split, **options), name=path.resolve().name)
-
-
-def _has_folders(path: Path) -> bool:
-    """Whether a folder is a part, with classes in it: a class might be called `train`, and hold pictures."""
-    return path.is_dir() and any(entry.is_dir() for entry in path.iterdir())

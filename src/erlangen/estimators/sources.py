@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ..data import DataSet, DataUnavailableError, FolderSet, load, loose_images, named_sets
-from ..data.folder import Background, class_members, looked_at, pictures_below
+from ..data.folder import Background, class_folders, class_members, looked_at, pictures_below
 from ..data.images import SUFFIXES, image_size
 from ..data.load import UCR
 from ..utils.seeds import generator
@@ -63,7 +63,7 @@ def load_parts(config: RunConfig) -> tuple[DataSet, DataSet | None, int | None]:
     root = class_root(path)
     size = config.size or (None if _small(looked_at(chain(*class_members(root).values()), image_size)) else LARGEST)
     options: dict[str, Any] = {"size": size, "unreadable": config.unreadable, "background": config.background}
-    test = load(path, "test", **options) if root != path and _has_folders(path / "test") else None
+    test = load(path, "test", **options) if root != path and class_folders(path / "test") else None
     return load(path, **options), test, size
 
 
@@ -118,7 +118,7 @@ def _image_sources() -> str:
 
 def class_root(path: Path) -> Path:
     """The folder in which each sub-folder is a class of the training part."""
-    return path / "train" if _has_folders(path / "train") else path
+    return path / "train" if class_folders(path / "train") else path
 
 
 def is_named(source: str) -> bool:
@@ -172,10 +172,6 @@ def _check_folder(what: str, options: Mapping[str, object]) -> None:
     for name, given in options.items():
         if given is not None:
             raise ValueError(f"{name}: received {given} for {what}; accepted for folders of pictures only")
-
-
-def _has_folders(path: Path) -> bool:
-    return path.is_dir() and any(entry.is_dir() for entry in path.iterdir())
 
 
 def _has_test(path: Path) -> bool:
