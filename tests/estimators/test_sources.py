@@ -44,6 +44,17 @@ def test_folders_that_are_not_read_are_neither_classes_nor_make_parts(tmp_path, 
     assert test is None
 
 
+def test_a_grey_test_part_of_pictures_in_colour_has_their_channels(tmp_path):
+    for label in ("a", "b"):
+        squares(tmp_path / "train" / label)
+        squares(tmp_path / "test" / label)
+    Image.new("RGB", (16, 16), (255, 0, 0)).save(tmp_path / "train" / "a" / "red.png")
+    train, test, _ = load_parts(RunConfig(data=str(tmp_path)))
+    assert train.x.shape[1:] == test.x.shape[1:] == (3, 16, 16)
+    assert test.x[1, :, 0, 0].tolist() == [40, 40, 40]
+    assert test.files[1].name == "1.png"
+
+
 def drawing(folder, name, level, alpha=255):
     """A square of one level in a frame that nothing covers."""
     folder.mkdir(exist_ok=True)

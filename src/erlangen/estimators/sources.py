@@ -6,6 +6,7 @@ import hashlib
 import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -63,8 +64,15 @@ def load_parts(config: RunConfig) -> tuple[DataSet, DataSet | None, int | None]:
     root = class_root(path)
     size = config.size or (None if _small(looked_at(chain(*class_members(root).values()), image_size)) else LARGEST)
     options: dict[str, Any] = {"size": size, "unreadable": config.unreadable, "background": config.background}
-    test = load(path, "test", **options) if root != path and class_folders(path / "test") else None
-    return load(path, **options), test, size
+    train, test = load(path, **options), None
+    if root != path and class_folders(path / "test"):
+        test = _in_colours(load(path, "test", **options), train.x.shape[1])
+    return train, test, size
+
+
+def _in_colours(data: DataSet, channels: int) -> DataSet:
+    """Grey pictures with so many equal channels, as grey ones among others in colour have."""
+    return data if data.x.shape[1] != 1 else replace(data, x=data.x.expand(-1, channels, -1, -1).contiguous())
 
 
 def load_images(
