@@ -94,6 +94,14 @@ def test_what_the_user_can_put_right_is_a_sentence(place, capsys, arguments, wor
     assert words in error
 
 
+def test_a_named_set_may_have_the_name_of_a_folder_here(place, capsys):
+    (place / "glyphs").mkdir()
+    assert audit("theirs:make", "glyphs", "--images", "4") == 2
+    assert "labels up to 3" in capsys.readouterr().err  # of glyphs, which were read
+    assert audit("theirs:make", "./glyphs") == 2
+    assert "which is empty" in capsys.readouterr().err
+
+
 def test_audits_that_cannot_be_compared_are_a_sentence(place, capsys):
     assert cli.main(["check", "audit.json", "--baseline", "old.json"]) == 2
     assert capsys.readouterr().err == (

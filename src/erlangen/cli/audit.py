@@ -88,6 +88,7 @@ class Audit:
     def _run(self) -> list[Path]:
         from ..audit import Preprocess, Settings, audit
         from ..audit.case import as_data
+        from ..estimators.sources import is_named
         from . import one_thread
 
         settings = Settings(
@@ -95,7 +96,7 @@ class Audit:
         )
         preprocess = Preprocess(self.size, self.mean, self.std, self.channels, self.range, self.channels_last)
         transforms = None if self.transforms is None else parse_ladders(self.transforms)
-        folder = Path(self.data).is_dir()
+        folder = Path(self.data).is_dir() and not is_named(self.data)
         with progress("Auditing") as tell:
             tell(0.0, f"reading {self.data}")
             data = as_data(self.data, **self._reading() if folder else {})
