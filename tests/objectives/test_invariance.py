@@ -327,3 +327,10 @@ AFFINE = Affine("angle", "tx")
 def test_bad_input(build, match):
     with pytest.raises(ValueError, match=match):
         build()
+
+
+@pytest.mark.parametrize("label", [-1, 4])
+def test_labels_that_the_classifier_has_no_score_for_are_refused(label):
+    objective = InvarianceRegularised(nn.Sequential(nn.Flatten(), nn.Linear(16, 4)), Rotations(4))
+    with pytest.raises(ValueError, match=r"batch: received .*accepted .*labels from 0 to 3"):
+        objective((torch.rand(2, 1, 4, 4), torch.tensor([0, label])))

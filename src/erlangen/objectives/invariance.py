@@ -25,7 +25,7 @@ from ..models import logits_of
 from ..transforms import FiniteGroup, Transform
 from ..transforms.warp import as_signal
 from ..utils.shapes import check_count, check_positive, check_tensor, compute_dtype, describe
-from .base import Objective, accuracy, groups_of, labelled, over_processes
+from .base import Objective, accuracy, check_within, groups_of, labelled, over_processes
 from .learning_to_transform import EntropyWeight, entropy_price, entropy_weight
 
 __all__ = ["REGULARISERS", "InvarianceController", "InvarianceRegularised"]
@@ -173,6 +173,7 @@ class InvarianceRegularised(Objective):
         logits = self.classify(inputs.flatten(0, 1)).unflatten(0, inputs.shape[:2])
         logits = logits.to(compute_dtype(logits))  # small differences, which half precision would round once more
         own, moved = logits[0], logits[1:]
+        check_within(y, own)
         weights = (points.log_weights + chosen).exp()
         cross_entropy = (chosen.exp() * F.cross_entropy(own, y, reduction="none")).mean()
         error = (weights * REGULARISERS[self.regulariser](own, moved)).sum(0).mean()
