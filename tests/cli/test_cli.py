@@ -6,8 +6,9 @@ import pytest
 
 import erlangen
 from erlangen import cli
-from erlangen.estimators import load_run
+from erlangen.estimators import RunConfig, load_run
 from erlangen.estimators.demo import demo
+from erlangen.estimators.runs import DATA, write_record
 from erlangen.report import gallery as drawing
 
 
@@ -81,6 +82,13 @@ def test_demo_leaves_a_page_a_picture_and_runs_that_go_on(tmp_path, monkeypatch)
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
     assert cli.main(["demo", "--quick", "--output", str(tmp_path / "demo")]) == 0
     assert (tmp_path / "demo" / "flow" / "model.safetensors").read_bytes() == weights
+
+
+def test_a_demonstration_does_not_go_on_with_a_quick_one(tmp_path, capsys):
+    write_record(tmp_path / "flow", {"config": RunConfig(steps=10), "data": dict.fromkeys(DATA)})
+    assert cli.main(["demo", "--output", str(tmp_path)]) == 2
+    assert "where flow has 10 steps; accepted are runs of 1200, or none. Remove --output" in capsys.readouterr().err
+    assert os.listdir(tmp_path) == ["flow"]
 
 
 def test_demo_overwrites_nothing_of_others(tmp_path, capsys):

@@ -24,7 +24,7 @@ from ..utils.io import read_jsonl, write_bytes
 from ..utils.processes import processes
 from ..utils.seeds import generator
 from .config import RunConfig
-from .runs import CONFIG, Run, as_floats, load_run
+from .runs import CONFIG, Run, as_floats, load_run, read_config, read_record
 from .setting import prepare
 from .training import check_folder, train_run
 
@@ -77,7 +77,11 @@ def demo(
     """
     tell, folder, scale = progress or (lambda share, what: None), Path(folder), scale or Scale()
     for method in METHODS:  # refuses before anything is done
-        check_folder(folder / method, (folder / method / CONFIG).exists())
+        there = (folder / method / CONFIG).exists()
+        check_folder(folder / method, there)
+        if there and (steps := read_config(folder / method, read_record(folder / method)).steps) != scale.steps:
+            got = f"{str(folder)!r}, where {method} has {steps} steps"
+            raise ValueError(f"folder: received {got}; accepted are runs of {scale.steps}, or none")
     tell(0.0, "training four models")
     _train(folder, scale, jobs, lambda share, what: tell(0.85 * share, what))
     found = _look(folder, scale, lambda share, what: tell(0.85 + 0.15 * share, what))
