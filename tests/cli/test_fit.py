@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args, get_type_hints
 
@@ -377,6 +378,8 @@ def test_an_interrupt_says_how_to_go_on(shapes, capsys, monkeypatch):
     monkeypatch.setattr("erlangen.estimators.training.fit", interrupted)
     assert fit(shapes, "--method", "none", "--output", "run") == 130
     refused(capsys, "stopped", "--resume --output run")
+    assert fit(shapes, "--method", "none", "--output", "my runs/1") == 130
+    refused(capsys, "`erlangen fit --resume --output 'my runs/1'` goes on")
 
 
 @pytest.mark.parametrize(
@@ -462,6 +465,16 @@ def test_quick_is_short_and_heeds_options(shapes):
     assert (settings["steps"], settings["samples"], settings["eval_samples"]) == (120, 3, 8)
     assert cli.Fit(quick=True, epochs=1).settings()["steps"] is None
     assert cli.Fit(quick=True, samples=4).settings({"samples"})["samples"] == 4
+
+
+def test_a_run_that_goes_on_is_quick_only_if_it_began_so():
+    command = cli.Fit(quick=True, resume=True)
+    quick = RunConfig(batch_size=64, samples=2, eval_samples=8, steps=500)
+    command._check_same(quick, {"quick", "resume"})
+    with pytest.raises(ValueError, match="quick: received with --resume for a run that began without it"):
+        command._check_same(RunConfig(), {"quick", "resume"})
+    typed = replace(command, samples=3)
+    typed._check_same(replace(quick, samples=3), {"quick", "resume", "samples"})
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections.abc import Collection
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -18,6 +19,7 @@ from .refusal import refusing
 __all__ = ["Fit", "parse_transform"]
 
 SMALLER = "a smaller --batch-size, --samples, --eval-samples or --size, and another --output"
+LENGTH = ("steps", "epochs")  # what may change when a run goes on
 QUICK = {"steps": 120, "batch_size": 64, "samples": 2, "eval_samples": 8}
 
 
@@ -183,8 +185,14 @@ class Fit:
 
     def _check_same(self, stored: Any, typed: Collection[str]) -> None:
         """A run goes on as it began: options that say otherwise are refused, not forgotten."""
-        for name in self._asked(typed):
-            if name in ("output", "resume", "quick", "steps", "epochs"):
+        asked = self._asked(typed)
+        quick = {name: value for name, value in QUICK.items() if name not in (*asked, *LENGTH)}
+        if self.quick and any(getattr(stored, name) != value for name, value in quick.items()):
+            raise ValueError(
+                "quick: received with --resume for a run that began without it; accepted is --resume alone"
+            )
+        for name in asked:
+            if name in ("output", "resume", "quick", *LENGTH):
                 continue
             given, had = getattr(self, name), getattr(stored, name)
             if name == "transform":
@@ -233,13 +241,18 @@ def stopped(folder: Path) -> str:
     """What an interrupt has left, and what to do."""
     if not (folder / "config.json").exists():
         return "stopped before anything was written."
-    return f"stopped; `erlangen fit --resume --output {folder}` goes on."
+    return f"stopped; {resuming(folder)} goes on."
+
+
+def resuming(folder: Path) -> str:
+    """The command that goes on with a run, as it can be typed."""
+    return f"`erlangen fit --resume --output {shlex.quote(str(folder))}`"
 
 
 def unwritten(folder: Path, error: OSError) -> str:
     """What a full disk, or one that will not take it, has left, and what to do."""
     reason = (error.strerror or str(error)).rstrip(".")
-    go_on = f"`erlangen fit --resume --output {folder}` goes on" if (folder / "config.json").exists() else "try again"
+    go_on = f"{resuming(folder)} goes on" if (folder / "config.json").exists() else "try again"
     return f"cannot write to --output {folder}: {reason}. Put that right, then {go_on}."
 
 
