@@ -140,6 +140,17 @@ def test_series(shapes):
         assert (ends - ends.median(0).values).abs().amax((1, 2)).median() < 1 / 96
 
 
+@pytest.mark.parametrize("unit", [2.0**-700, 2.0**700])
+def test_series_in_any_unit(unit):
+    late = torch.linspace(-0.2, 0.2, 6)[:, None]
+    x = waves(torch.cat((late, torch.zeros_like(late)), 1), torch.zeros(6))
+    one, other = (congeal(s, None, TimeAffine("shift")) for s in (x, unit * x))
+    assert one.residual.max() < 0.01
+    assert torch.equal(one.g, other.g)
+    for name in ("residual", "before", "after"):
+        torch.testing.assert_close(getattr(other, name), getattr(one, name))
+
+
 @pytest.mark.parametrize("group", [Rotations(4), Flips(), Rotations(12)], ids=["C4", "flips", "C12"])
 def test_finite_groups(group):
     x = pair(torch.full((20,), 0.4))

@@ -42,6 +42,12 @@ def test_a_blur_counts_against_the_average():
     assert sharpness(blurred.mean(0), x) < 0.8
 
 
+@pytest.mark.parametrize("unit", [2.0**-700, 2.0**700])
+def test_any_unit(unit):
+    x = torch.randn(4, 2, 30)
+    torch.testing.assert_close(sharpness(unit * x.mean(0), unit * x), sharpness(x.mean(0), x))
+
+
 def test_flat_signals_have_none():
     assert sharpness(torch.ones(1, 4, 4), torch.ones(3, 1, 4, 4)) == 0
 

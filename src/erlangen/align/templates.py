@@ -32,11 +32,14 @@ def standardise(x: Tensor, dims: int) -> Tensor:
         x: `(..., C, *size)` with `dims` sides; result: `(..., D)`.
     """
     flat = x.flatten(-dims - 1)
+    # In parts of its size, for squares of small or large units are no numbers.
+    size = flat.abs().amax(-1, keepdim=True)
+    flat = flat / torch.where(size > 0, size, 1.0)
     flat = flat - flat.mean(-1, keepdim=True)
     # What is left of a constant by rounding is no contrast.
     norm = torch.linalg.vector_norm(flat, dim=-1, keepdim=True)
-    floor = x.flatten(-dims - 1).abs().amax(-1, keepdim=True) * flat.shape[-1] ** 0.5 * torch.finfo(x.dtype).eps
-    return torch.where(norm > 8 * floor, flat / norm.clamp_min(torch.finfo(x.dtype).tiny), 0.0)
+    floor = flat.shape[-1] ** 0.5 * torch.finfo(x.dtype).eps
+    return torch.where(norm > 8 * floor, flat / norm.clamp_min(floor), 0.0)
 
 
 class Matcher:
