@@ -435,6 +435,17 @@ def test_what_lacks_at_the_end_of_arrays_of_one_length_is_missing():
         stack_series([x[0], x[1, :2]], missing="interpolate")  # which ends there
     both = np.array([[0.0, 1.0, NAN], [NAN, 4.0, NAN]])
     assert stack_series(list(both), missing="interpolate").x.tolist() == [[[0, 1]], [[4, 4]]]
+    # Alone, or beside others: the length that is asked for is the same.
+    assert stack_series([x[1]], missing="interpolate", length=3).x.tolist() == [[[3, 4, 4]]]
+    with pytest.raises(ValueError, match="received series of length 3 for the length 2"):
+        stack_series([x[0]], missing="interpolate", length=2)
+    with pytest.raises(ValueError, match="received series of length 2 for the length 4"):
+        stack_series([x[1]], missing="interpolate", length=4)
+
+
+def test_what_is_dropped_for_a_gap_does_not_come_back_without_its_end():
+    x = np.array([[0.0, 1.0, NAN, NAN, NAN], [0.0, 1.0, 2.0, NAN, NAN], [0.0, 1.0, 2.0, NAN, 4.0]])
+    assert stack_series(list(x), missing="drop").kept.tolist() == [1]
 
 
 def test_moments_are_not_taken_for_classes(tmp_path):

@@ -492,3 +492,10 @@ def test_a_batch_is_more_than_one_series(estimator):
     data = warped_bumps(6, length=20)
     with pytest.raises(ValueError, match=r"^batch_size: received 1; accepted are at least 2"):
         estimator(batch_size=1, steps=1).fit(data.x.numpy(), np.arange(6) % 2)
+
+
+def test_what_lacks_at_the_end_of_a_series_is_filled_in_alone_as_beside_others():
+    x = np.random.default_rng(0).normal(size=(6, 12))
+    model = SeriesAligner(missing="interpolate", **QUICK).fit(x)
+    x[2, 8:] = np.nan
+    np.testing.assert_array_equal(model.transform(x[2:3]), model.transform(x)[2:3])

@@ -42,7 +42,8 @@ def stack_series(
     """Makes series one tensor.
 
     NaN is a missing value, as is what a masked array hides. Where all channels have nothing else to the end, the series
-    ends there, and `unequal` says what to do; if it says nothing and all arrays are of one length, `missing` does.
+    ends there, and `unequal` says what to do; if it says nothing and all arrays are of one length, `missing` does, also
+    up to the length that is asked for.
 
     Args:
         series: each `(L,)`, or `(C, L)` with as many channels as the others.
@@ -69,11 +70,12 @@ def stack_series(
     trimmed = [_trim(i, one) for i, one in enumerate(whole)]
     _check_channels(trimmed)
     kept = _kept(trimmed, missing)
-    lengths = {trimmed[i].shape[1] for i in kept}
-    if len(lengths) > 1 and unequal == "raise" != missing and len({one.shape[1] for one in whole}) == 1:
+    longest, widths = max((trimmed[i].shape[1] for i in kept), default=0), {one.shape[1] for one in whole}
+    target = length or longest
+    if unequal == "raise" != missing and len(widths) == 1 and min(widths) >= target >= longest:
         # They came in one length: what lacks at the end of some is as what lacks elsewhere.
-        trimmed = [one[:, : max(lengths)] for one in whole]
-        kept = _kept(trimmed, missing)
+        trimmed = [one[:, :target] for one in whole]
+        kept = sorted(set(kept) & set(_kept(trimmed, missing)))
     if not kept:
         got = f"{len(trimmed)} series, all with missing values" if trimmed else "no series"
         raise ValueError(f"series: received {got}; accepted is at least one that is left")
