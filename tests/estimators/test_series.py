@@ -499,3 +499,14 @@ def test_what_lacks_at_the_end_of_a_series_is_filled_in_alone_as_beside_others()
     model = SeriesAligner(missing="interpolate", **QUICK).fit(x)
     x[2, 8:] = np.nan
     np.testing.assert_array_equal(model.transform(x[2:3]), model.transform(x)[2:3])
+
+
+@pytest.mark.filterwarnings("error")
+def test_arrays_that_may_only_be_read_are_read():
+    x = np.random.default_rng(0).normal(size=(6, 12))
+    model = SeriesAligner(**QUICK)
+    aligned, theta = model.fit_transform(x), model.warps(x)
+    for array in (x, aligned, theta):
+        array.setflags(write=False)
+    assert np.array_equal(model.inverse_transform(aligned, theta), model.inverse_transform(aligned))
+    assert np.array_equal(model.transform(x), aligned)

@@ -92,7 +92,7 @@ class SeriesEstimator(TransformerMixin, BaseEstimator):
         if not numbers or theta.shape != (len(x), self.transform_.features) or not np.isfinite(theta).all():
             wanted = (len(x), self.transform_.features)
             raise ValueError(f"theta: received {theta.dtype} of shape {theta.shape}; accepted are finite {wanted}")
-        return self._like(self._warp(x, -torch.as_tensor(theta, dtype=torch.float64)), X)
+        return self._like(self._warp(x, -torch.tensor(theta, dtype=torch.float64)), X)
 
     def _read(self, X: Any, *, reset: bool = False) -> Tensor:
         """Series of one length in double precision; at `reset` notes their number of channels and length."""
