@@ -459,3 +459,19 @@ def test_moments_are_not_taken_for_classes(tmp_path):
     assert read_series(path).classes == ("1", "2")
     with pytest.raises(ValueError, match=r"which does not exist; accepted is a file with series"):
         read_series(tmp_path / "gone.csv")
+
+
+@pytest.mark.parametrize("axis", ["400.0,401.93,403.86,405.79,407.71,409.64,411.57,413.5", "8,7,6,5,4,3,2,1"])
+def test_an_axis_in_the_first_line_is_no_series(tmp_path, axis):
+    rows = ["1.5,2,0,1,3,2,2,7", "0,0,0,0,0,0,0,0", axis]
+    path = tmp_path / "spectra.csv"
+    path.write_text("\n".join([axis, *rows[:2]]))
+    with pytest.raises(ValueError, match=r"line 1: received .*, evenly spaced as no other line is"):
+        read_series(path, label=None)
+    path.write_text("\n".join([f"class,{axis}", f"a,{rows[0]}", f"b,{rows[1]}"]))
+    with pytest.raises(ValueError, match=r"line 1: received class, .*the column of labels that `label` says"):
+        read_series(path)
+    assert read_series(path, label="class").classes == ("a", "b")
+    for series in ([axis, *rows], [axis], rows):  # where others are so too, or it is not the first, it is one of them
+        path.write_text("\n".join(series))
+        assert len(read_series(path, label=None)) == len(series)

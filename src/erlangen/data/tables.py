@@ -24,6 +24,8 @@ __all__ = ["SERIES", "read_series"]
 NOTHING = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
 SERIES = (".csv", ".ts", ".tsv")
 COMMAS = re.compile(r"[+-]?[0-9]+(,[0-9]+)?")  # numbers with decimal commas, which are refused, but are no names
+AXIS = 8  # numbers that make an axis of moments, if they are evenly spaced
+ROUNDED = 1.05  # the longest step over the shortest of an axis, whose numbers are rounded
 UNEVEN = 1.5  # the longest step over the shortest: clocks tremble, but a moment that lacks makes a step twice as long
 
 
@@ -192,6 +194,8 @@ class Table(NamedTuple):
             self._check_named(len(self.names))
         places = [[i for i in range(len(row)) if i != at] for row in self.rows]
         signals = [np.array([self.number(k, i) for i in own]) for k, own in enumerate(places)]
+        if self.names is None:
+            self._check_axis(signals)
         return signals, [self.label(k, at) for k in range(len(self.rows))]
 
     def long(self, label: str | None, series: str, time: str | None) -> tuple[list[np.ndarray], list[str]]:
@@ -219,6 +223,13 @@ class Table(NamedTuple):
             line, cell = self.lines[broken[0]], self.rows[broken[0]][0].strip()
             got = f"line {line}: received {cell!r} for a class, without a line of names"
             raise ValueError(f"{got}; accepted are classes first, or label=None where there are none")
+
+    def _check_axis(self, signals: Sequence[np.ndarray]) -> None:
+        """Refuses to take moments, or wavelengths, in a first line for a series."""
+        if len(signals) > 1 and _axis(signals[0]) and not any(map(_axis, signals[1:])):
+            got = f"line {self.lines[0]}: received {shorten(self.rows[0], 4)}, evenly spaced as no other line is"
+            accepted = "series; a line of moments is left out, or has the name of the column of labels that `label` says"
+            raise ValueError(f"{got}; accepted are {accepted}")
 
     def _check_cells(self, least: int, most: int | None = None) -> None:
         for line, row in zip(self.lines, self.rows, strict=True):
@@ -256,6 +267,15 @@ def _words(cells: Sequence[str]) -> bool:
     except ValueError:
         return True
     return False
+
+
+def _axis(values: np.ndarray) -> bool:
+    """Whether they are evenly spaced, as moments or wavelengths in a line of names are."""
+    steps = np.diff(values)
+    if len(values) < AXIS or np.isnan(steps).any() or steps[0] == 0:
+        return False
+    steps = steps / steps[0]
+    return bool(steps.min() > 0 and steps.max() < ROUNDED * steps.min())
 
 
 def _counts(cells: Sequence[str]) -> bool:
