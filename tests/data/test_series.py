@@ -475,3 +475,14 @@ def test_an_axis_in_the_first_line_is_no_series(tmp_path, axis):
     for series in ([axis, *rows], [axis], rows):  # where others are so too, or it is not the first, it is one of them
         path.write_text("\n".join(series))
         assert len(read_series(path, label=None)) == len(series)
+
+
+def test_series_in_unlike_steps_of_time_are_no_set_unless_resampled(tmp_path):
+    """Of a second in ten moments and one in five, the latter end in the midst of the former."""
+    path = tmp_path / "rates.csv"
+    path.write_text("trial,ms,v\n" + "".join(f"a,{t},1\n" for t in (0, 1, 2)) + "".join(f"b,{t},2\n" for t in (9, 11)))
+    for unequal in ("raise", "pad"):
+        with pytest.raises(ValueError, match="time: received steps of 2 in the series 'b' and of 1 in 'a'; accepted"):
+            read_series(path, label=None, series="trial", time="ms", unequal=unequal)
+    assert read_series(path, label=None, series="trial", time="ms", unequal="resample").x.shape == (2, 1, 3)
+    assert read_series(path, label=None, series="trial", unequal="pad").x.shape == (2, 2, 3)

@@ -53,7 +53,7 @@ def read_series(
         label: the column with the labels of a `.csv`; None if there are none: all are of one class.
         series: the column that says to which series a row of a `.csv` belongs.
         time: the column that says when, with `series`: rows of a series are put in the order of its numbers, whose
-            steps have to be even, and it is no channel.
+            steps have to be even and alike in all series (to "resample": even), and it is no channel.
         missing: what to do about missing values, see `stack_series`.
         unequal: what to do about different lengths, see `stack_series`; of files that have parts, both are brought to
             the longest of the training part.
@@ -79,7 +79,7 @@ def read_series(
         raise ValueError(f"time: received {time!r} without series; accepted where a row is a moment of a series")
     with naming(path):
         table = Table.read(path, {label, series, time})
-        signals, labels = table.wide(label) if series is None else table.long(label, series, time)
+        signals, labels = table.wide(label) if series is None else table.long(label, series, time, unequal)
         x, kept = stack_series(signals, **handling)
     classes = sorted(set(labels), key=_by_value)
     y = torch.tensor([classes.index(one) for one in labels])
@@ -198,7 +198,9 @@ class Table(NamedTuple):
             self._check_axis(signals)
         return signals, [self.label(k, at) for k in range(len(self.rows))]
 
-    def long(self, label: str | None, series: str, time: str | None) -> tuple[list[np.ndarray], list[str]]:
+    def long(
+        self, label: str | None, series: str, time: str | None, unequal: Unequal
+    ) -> tuple[list[np.ndarray], list[str]]:
         """One moment to a row."""
         at = self.column(series, "series")
         kind = None if label is None else self.column(label, "label")
@@ -213,6 +215,8 @@ class Table(NamedTuple):
             members.setdefault(name, []).append(k)
         if when is not None:
             members = {name: self._in_time(name, rows, when) for name, rows in members.items()}
+            if unequal != "resample":  # which gives all series one length, however long they took
+                self._check_paces(members, when)
         signals = [np.array([[self.number(k, i) for k in rows] for i in channels]) for rows in members.values()]
         return signals, [self._one_label(name, rows, kind) for name, rows in members.items()]
 
@@ -251,6 +255,15 @@ class Table(NamedTuple):
             got = f"the series {name!r} with steps of time from {steps.min():g} to {steps.max():g}"
             raise ValueError(f"time: received {got}; accepted are even ones, with empty cells where a moment lacks")
         return [rows[k] for k in order]
+
+    def _check_paces(self, members: dict[str, list[int]], when: int) -> None:
+        """Refuses series in steps of unlike lengths: the same number of them would be another time."""
+        ends = {name: (self.number(rows[0], when), self.number(rows[-1], when)) for name, rows in members.items()}
+        paces = {name: (b - a) / (len(members[name]) - 1) for name, (a, b) in ends.items() if b > a}
+        if paces and max(paces.values()) >= UNEVEN * min(paces.values()):
+            slow, fast = max(paces, key=lambda name: paces[name]), min(paces, key=lambda name: paces[name])
+            got = f"steps of {paces[slow]:g} in the series {slow!r} and of {paces[fast]:g} in {fast!r}"
+            raise ValueError(f"time: received {got}; accepted are alike ones, or unequal='resample'")
 
     def _one_label(self, name: str, rows: list[int], kind: int | None) -> str:
         labels = {self.label(k, kind) for k in rows}
