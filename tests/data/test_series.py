@@ -486,3 +486,13 @@ def test_series_in_unlike_steps_of_time_are_no_set_unless_resampled(tmp_path):
             read_series(path, label=None, series="trial", time="ms", unequal=unequal)
     assert read_series(path, label=None, series="trial", time="ms", unequal="resample").x.shape == (2, 1, 3)
     assert read_series(path, label=None, series="trial", unequal="pad").x.shape == (2, 2, 3)
+
+
+def test_a_test_part_that_ends_sooner_is_filled_in_to_the_length_of_the_training_part(tmp_path):
+    train, test = np.array([[0.0, 1.0, 2.0], [1.0, NAN, 3.0]]), np.array([[4.0, 5.0, NAN]])
+    np.savez(tmp_path / "both.npz", x_train=train, y_train=[0, 1], x_test=test, y_test=[0])
+    for part, x in (("TRAIN", train), ("TEST", test)):
+        (tmp_path / f"both_{part}.tsv").write_text("\n".join("\t".join(map(str, [k, *row])) for k, row in enumerate(x)))
+    for name in ("both.npz", "both_TRAIN.tsv"):
+        found = load(tmp_path / name, "test", missing="interpolate")
+        assert found.x.tolist() == [[[4.0, 5.0, 5.0]]]

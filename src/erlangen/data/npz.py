@@ -67,7 +67,7 @@ def npz(
         return DataSet(signals, labels, classes, path.stem)
     length = None
     with naming(path):
-        if split == "test" and unequal != "raise" and "x_train" in arrays:
+        if split == "test" and not missing == unequal == "raise" and "x_train" in arrays:
             train = _signals(path, arrays["x_train"])
             length = stack_series(list(train.numpy()), missing=missing, unequal=unequal).x.shape[-1]
         signals, kept = stack_series(list(signals.numpy()), missing=missing, unequal=unequal, length=length)

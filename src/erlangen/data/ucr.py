@@ -92,7 +92,7 @@ def archive(path: Path, *, split: str = "train", missing: Missing = "raise", une
     read = {name: _read(file) for name, file in files.items() if file.is_file()}
     part, classes = read[split], _classes(list(read.values()))
     length = None
-    if split == "test" and unequal != "raise":
+    if split == "test" and not missing == unequal == "raise":
         with naming(path):
             length = stack_series(read["train"].series, missing=missing, unequal=unequal).x.shape[-1]
     with naming(files[split]):
