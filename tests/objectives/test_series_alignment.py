@@ -100,6 +100,11 @@ def test_all_warps_together_have_a_price():
         (lambda: build(smoothness=-1), "smoothness: received int -1"),
         (lambda: build(centring=float("nan")), "centring: received float nan"),
         (lambda: build()((torch.zeros(3, 5),)), "batch: received a float64 tensor"),
+        (
+            lambda: build()((torch.zeros(3, 1, 5), torch.eye(3))),
+            r"shape \(3, 3\).*accepted is a class for each, \(3,\)",
+        ),
+        (lambda: build()((torch.zeros(3, 1, 5), torch.zeros(1))), r"accepted is a class for each, \(3,\)"),
     ],
 )
 def test_what_does_not_fit_is_refused(make, message):

@@ -232,7 +232,9 @@ class Table(NamedTuple):
         """Refuses to take moments, or wavelengths, in a first line for a series."""
         if len(signals) > 1 and _axis(signals[0]) and not any(map(_axis, signals[1:])):
             got = f"line {self.lines[0]}: received {shorten(self.rows[0], 4)}, evenly spaced as no other line is"
-            accepted = "series; a line of moments is left out, or has the name of the column of labels that `label` says"
+            accepted = (
+                "series; a line of moments is left out, or has the name of the column of labels that `label` says"
+            )
             raise ValueError(f"{got}; accepted are {accepted}")
 
     def _check_cells(self, least: int, most: int | None = None) -> None:

@@ -87,6 +87,8 @@ class SeriesAlignment(Objective):
         """The loss and its parts."""
         x, y = batch[0], batch[1] if len(batch) > 1 else None
         check_tensor("batch", x, "series (B, C, L)", x.ndim == 3)
+        if y is not None:
+            check_tensor("batch", y, f"a class for each, ({len(x)},)", isinstance(y, Tensor) and y.shape == x.shape[:1])
         theta = self.conditional(x).mode
         means = _means(self.transform(x, theta), y)
         error = (x - self.transform(means, -theta)).square().mean()
