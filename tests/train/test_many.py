@@ -303,6 +303,12 @@ def test_one_that_diverges_does_not_stop_the_others(caplog):
         fit_many([Valley(1, cliff=3), Valley(1, cliff=5)], [one()] * 2, how)
 
 
+def test_a_weight_that_is_one_number_is_saved_and_clipped(tmp_path):
+    objectives = [Valley(1), Valley(1)]
+    fit_many(objectives, [one()] * 2, config(steps=3, optimiser=Optimiser("sgd", 1.0, clip=0.5), folder=tmp_path))
+    assert [o.w.item() for o in objectives] == pytest.approx([-1.5, -1.5], abs=1e-5)  # of 1e-6 beside the norm
+
+
 def test_double_precision_is_handed_back():
     objectives = [o.float() for o in tinies(2)]
     loaders = [TensorLoader(*(t.float() for t in data().tensors), batch_size=8)] * 2

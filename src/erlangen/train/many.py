@@ -161,7 +161,7 @@ class StackEngine(Engine):
         slopes = [p.grad for p in parameters if p.grad is not None]
         if not slopes:  # of a group that a burn-in leaves alone
             return
-        norms = torch.stack([slope.flatten(1).norm(dim=1) for slope in slopes]).norm(dim=0)
+        norms = torch.stack([slope.reshape(len(slope), -1).norm(dim=1) for slope in slopes]).norm(dim=0)
         factor = (clip / (norms + 1e-6)).clamp(max=1.0)
         for slope in slopes:
             slope.mul_(_beside(factor, slope))
@@ -189,7 +189,7 @@ class StackEngine(Engine):
 
     def finite(self) -> list[bool]:
         """Whether all weights of each objective are; waits for the device."""
-        each = [p.isfinite().flatten(1).all(1) for p in self.objective.parameters()]
+        each = [p.isfinite().reshape(len(p), -1).all(1) for p in self.objective.parameters()]
         return torch.stack(each).all(0).tolist()
 
 
