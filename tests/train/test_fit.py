@@ -191,6 +191,18 @@ def test_weights_that_are_not_finite_are_never_saved(tmp_path):
         fit(Broken(), one(), config(steps=20, log_every=100, checkpoint_every=2, folder=tmp_path))
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_last_step_that_leaves_weights_that_are_not_finite_is_a_run_that_diverged(tmp_path, kept):
+    class Broken(Line):
+        def forward(self, batch):
+            self.count += 1
+            return {"loss": self.w + (self.w * 0).sqrt() if self.count == 6 else self.w}  # a gradient that is NaN
+
+    with pytest.raises(Diverged, match="at step 6"):
+        fit(Broken(), one(), config(steps=6, checkpoint_every=4, folder=tmp_path if kept else None))
+    assert [p.name for p in tmp_path.glob("checkpoint/*")] == ["00000004"] * kept
+
+
 def test_the_alarm_rings_once(tmp_path, caplog):
     losses = [3.0] * 2 + [-9.0] * 30
     alarm = Alarm(drop=5, rows=2)

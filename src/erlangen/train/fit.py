@@ -167,6 +167,7 @@ def _after(run: Run, validation: Loader | None, *, turned: bool) -> None:
     elif row:
         _judge(run, [member.history.rows[-1] if member.goes_on else {} for member in run.members])
     if last:
+        run.check_weights()  # of the last step, which no loss has seen
         run.stop("finished")
     every = config.checkpoint_every
     if run.over or (every is not None and run.step % every == 0) or (row and run.late()):

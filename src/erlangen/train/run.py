@@ -102,6 +102,10 @@ class Run:
             member.history.stopped = "diverged"
             LOG.warning("objective %d: %s The others go on.", place, error)
 
+    def check_weights(self) -> None:
+        """Stops objectives that have a weight that is not finite; waits for the device."""
+        self.check([0.0 if fine else math.nan for fine in self.engine.finite()])
+
     def late(self) -> bool:
         """Whether the time for a checkpoint has come, by the clock of the first process."""
         late = time.monotonic() - self.saved >= self.config.checkpoint_seconds
@@ -113,7 +117,7 @@ class Run:
             return
         means = self.engine.split(self.meter.read(self.engine.mean))
         self.check([values.get("loss", 0.0) for values in means])
-        self.check([0.0 if fine else math.nan for fine in self.engine.finite()])
+        self.check_weights()
         if self.first:
             self._write(self.checkpoints)
         self.saved = time.monotonic()
