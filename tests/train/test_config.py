@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -44,11 +45,26 @@ def test_a_config_names_its_bad_field(fields, named):
         ({"name": "sgd", "nesterov": True}, "nesterov"),
         ({"betas": (0.9, 1.0)}, "betas"),
         ({"clip": 0}, "clip"),
+        ({"momentum": "0.9"}, "momentum"),
+        ({"schedule": "cosine"}, "schedule"),
     ],
 )
 def test_an_optimiser_names_its_bad_field(fields, named):
     with pytest.raises(ValueError, match=f"^{named}: received"):
         Optimiser(**fields)
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path):
+    grid = np.logspace(-3, -1, 3)
+
+    def factor(step, steps, per_epoch):
+        return np.cos(step / steps)
+
+    of_numpy = Optimiser("sgd", grid[1], weight_decay=np.float32(0.5), momentum=grid[2], clip=grid[2])
+    assert repr(of_numpy) == repr(Optimiser("sgd", 0.01, weight_decay=0.5, momentum=0.1, clip=0.1))
+    how = Config(steps=2, optimiser=replace(of_numpy, schedule=factor), folder=tmp_path, **CPU)
+    fit(tiny(), data(), how)
+    assert fit(tiny(), data(), replace(how, steps=3, resume=True)).stopped == "finished"
 
 
 def test_an_alarm_names_its_bad_field():

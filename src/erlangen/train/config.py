@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -47,17 +48,21 @@ class Optimiser:
 
     def __post_init__(self) -> None:
         _check_choice("name", self.name, ("adam", "adamw", "sgd"))
-        check_positive("lr", self.lr)
-        _check_range("weight_decay", self.weight_decay, math.inf)
-        _check_range("momentum", self.momentum, 1)
-        for beta in self.betas:
-            _check_range("betas", beta, 1)
+        numbers: dict[str, Any] = {
+            "lr": check_positive("lr", self.lr),
+            "weight_decay": _check_range("weight_decay", self.weight_decay, math.inf),
+            "momentum": _check_range("momentum", self.momentum, 1),
+            "betas": tuple(_check_range("betas", beta, 1) for beta in self.betas),
+            "clip": None if self.clip is None else check_positive("clip", self.clip),
+        }
+        for name, value in numbers.items():  # those of numpy, too: checkpoints hold nothing but plain numbers
+            object.__setattr__(self, name, value)
         if self.momentum and self.name != "sgd":
             raise ValueError(f"momentum: received {self.momentum} for {self.name}, which has betas; accepted is 0")
         if self.nesterov and not self.momentum:
             raise ValueError("nesterov: received True without momentum; accepted is True with a momentum > 0")
-        if self.clip is not None:
-            check_positive("clip", self.clip)
+        if not callable(self.schedule):
+            raise ValueError(f"schedule: received {describe(self.schedule)}; accepted is a Schedule, such as Cosine()")
 
     def build(self, parameters: list[nn.Parameter], device: torch.device, graph: bool = False) -> torch.optim.Optimizer:
         """The optimiser of torch; on CUDA in one kernel, and for a graph with a learning rate on the device."""
@@ -168,6 +173,7 @@ def _check_choice(name: str, x: object, accepted: tuple[str, ...]) -> None:
         raise ValueError(f"{name}: received {x!r}; accepted is one of {', '.join(accepted)}")
 
 
-def _check_range(name: str, x: float, end: float) -> None:
-    if not 0 <= x < end:
+def _check_range(name: str, x: object, end: float) -> float:
+    if not isinstance(x, Real) or not 0 <= float(x) < end:
         raise ValueError(f"{name}: received {x!r}; accepted is a number, 0 <= {name} < {end}")
+    return float(x)

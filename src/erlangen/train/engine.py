@@ -114,7 +114,7 @@ class Engine:
     def step(self, batch: Sequence[Tensor], step: int, factors: dict[str, float]) -> dict[str, Tensor]:
         """Takes a step and returns its losses, on the device."""
         for name, optimiser in self.optimisers.items():
-            rate: Any = self.settings[name].lr * factors[name]
+            rate: Any = float(self.settings[name].lr * factors[name])  # whatever a schedule of one's own returns
             if self.graphs is not None:  # which reads it where it was when the step was recorded
                 rate = self.rates[name].fill_(rate)
             for group in optimiser.param_groups:
