@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from numbers import Real
@@ -155,6 +156,10 @@ class Config:
         for name, value in {"optimiser": self.optimiser, **self.groups}.items():
             if not isinstance(value, Optimiser):
                 raise ValueError(f"groups[{name!r}]: received {describe(value)}; accepted is an Optimiser")
+        if self.folder is not None:
+            if not isinstance(self.folder, str | os.PathLike):
+                raise ValueError(f"folder: received {describe(self.folder)}; accepted is a path, or None")
+            object.__setattr__(self, "folder", Path(self.folder))
         if self.resume and self.folder is None:
             raise ValueError("resume: received True without a folder; accepted is True with the folder of a run")
 
