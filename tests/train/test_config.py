@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
-from erlangen.train import Alarm, Config, Optimiser, TensorLoader, fit
+from erlangen.train import Alarm, Config, Optimiser, TensorLoader, fit, fit_many
 
 from .tiny import data, tiny
 
@@ -27,6 +28,7 @@ CPU = {"accelerator": "cpu"}
         ({"steps": 1, "checkpoint_seconds": 0}, "checkpoint_seconds"),
         ({"steps": 1, "groups": {"net": 0.1}}, r"groups\['net'\]"),
         ({"steps": 1, "resume": True}, "resume"),
+        ({"steps": 1, "folder": 3}, "folder"),
     ],
 )
 def test_a_config_names_its_bad_field(fields, named):
@@ -52,6 +54,10 @@ def test_a_config_names_its_bad_field(fields, named):
 def test_an_optimiser_names_its_bad_field(fields, named):
     with pytest.raises(ValueError, match=f"^{named}: received"):
         Optimiser(**fields)
+
+
+def test_a_folder_may_be_text(tmp_path):
+    assert Config(steps=1, folder=str(tmp_path)).folder == tmp_path
 
 
 def test_numbers_of_numpy_are_numbers(tmp_path):
@@ -96,6 +102,19 @@ def test_an_objective_has_a_loss():
 def test_patience_needs_validation():
     with pytest.raises(ValueError, match=r"^patience: received"):
         fit(tiny(), data(), Config(steps=1, patience=1, **CPU))
+
+
+def test_what_cannot_be_trained_or_read_is_refused():
+    batches = DataLoader(TensorDataset(torch.zeros(4, 3)))
+    for loader in (batches, [(torch.zeros(4, 3),)], None):
+        with pytest.raises(ValueError, match=r"(?s)^loader: received .*; accepted is a Loader, .*TensorLoader"):
+            fit(tiny(), loader, Config(steps=1, **CPU))
+    with pytest.raises(ValueError, match=r"^validation: received .*; accepted is a Loader"):
+        fit(tiny(), data(), Config(steps=1, **CPU), validation=batches)
+    with pytest.raises(ValueError, match=r"^loaders\[1\]: received .*; accepted is a Loader"):
+        fit_many([tiny(), tiny()], [data(), batches], Config(steps=1, **CPU))
+    with pytest.raises(ValueError, match=r"(?s)^objective: received Linear .*; accepted is an Objective"):
+        fit(nn.Linear(2, 2), data(), Config(steps=1, **CPU))
 
 
 def test_a_loader_keeps_its_word():

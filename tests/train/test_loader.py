@@ -35,6 +35,8 @@ def test_the_last_batch_and_the_order_as_it_is():
         ((), {"batch_size": 2}, "tensors"),
         ((torch.ones(3), torch.ones(2)), {"batch_size": 2}, r"tensors\[1\]"),
         ((torch.ones(()),), {"batch_size": 2}, r"tensors\[0\]"),
+        (([1.0, 2.0],), {"batch_size": 2}, r"tensors\[0\]"),
+        ((torch.ones(2), [1.0, 2.0]), {"batch_size": 2}, r"tensors\[1\]"),
         ((torch.ones(0, 2),), {"batch_size": 2}, "tensors"),
         ((torch.ones(3),), {"batch_size": 4, "drop_last": True}, "tensors"),
         ((torch.ones(3),), {"batch_size": 0}, "batch_size"),

@@ -14,13 +14,13 @@ from torch import Tensor
 
 from ..objectives import Objective
 from ..utils.seeds import seeded
-from ..utils.shapes import NotFinite
+from ..utils.shapes import NotFinite, describe
 from .alarm import Collapsed
 from .config import Config
 from .engine import Engine, launch
 from .history import History
 from .interrupt import held
-from .loader import Loader
+from .loader import Loader, check_loader
 from .meters import Meter
 from .progress import tracked
 from .run import Run
@@ -71,6 +71,8 @@ def fit(
         KeyboardInterrupt: the run was interrupted.
         OSError: the last checkpoint could not be written; the objective has its weights.
     """
+    if not isinstance(objective, Objective):
+        raise ValueError(f"objective: received {describe(objective)}; accepted is an Objective")
     check_batches(config, {"loader": loader, "validation": validation})
     fabric = launch(objective, config) if fabric is None else fabric
     run = Run(Engine(objective, config, fabric), config, len(loader))
@@ -83,7 +85,9 @@ def check_batches(config: Config, given: Mapping[str, Loader | None]) -> None:
     if config.patience is not None and given["validation"] is None:
         raise ValueError("patience: received a number without validation; accepted is one with batches to judge by")
     for name, batches in given.items():
-        if batches is not None and len(batches) < 1:
+        if batches is None and name == "validation":
+            continue
+        if len(check_loader(name, batches)) < 1:
             raise ValueError(f"{name}: received no batches; accepted is at least one in an epoch")
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..utils.shapes import describe
-from .loader import Loader, TensorLoader
+from .loader import Loader, TensorLoader, check_loader
 
 __all__ = ["Joined"]
 
@@ -25,7 +25,7 @@ class Joined:
     """
 
     def __init__(self, name: str, loaders: Sequence[Loader]) -> None:
-        lengths = [len(loader) for loader in loaders]
+        lengths = [len(check_loader(f"{name}[{place}]", loader)) for place, loader in enumerate(loaders)]
         if len(set(lengths)) != 1:
             raise ValueError(f"{name}: received loaders of {lengths} batches; accepted are as many batches in each")
         self.name, self.loaders = name, loaders

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from ..data.batches import order
-from ..utils.shapes import check_count, check_tensor
+from ..utils.shapes import check_count, check_tensor, describe
 
-__all__ = ["Loader", "TensorLoader"]
+__all__ = ["Loader", "TensorLoader", "check_loader"]
 
 SHARE = 0.5  # of a device's free memory that a data set may take
 
@@ -27,6 +27,14 @@ class Loader(Protocol):
     def epoch(self, number: int, device: torch.device, start: int = 0) -> Iterator[Sequence[Tensor]]:
         """The batches of an epoch on the device, from `start` on; the same ones at every call with the same number."""
         ...
+
+
+def check_loader(name: str, batches: object) -> Loader:
+    """Returns what `fit` can read, else raises a `ValueError`, for a loader of torch for example."""
+    if not all(hasattr(batches, own) for own in ("epoch", "__len__")):
+        accepted = "a Loader, with epoch(number, device, start) and a length, such as TensorLoader(x, y, batch_size=64)"
+        raise ValueError(f"{name}: received {describe(batches)}; accepted is {accepted}")
+    return batches  # pyright: ignore[reportReturnType]
 
 
 class TensorLoader:
@@ -46,8 +54,8 @@ class TensorLoader:
         if not tensors:
             raise ValueError("tensors: received none; accepted is at least one")
         for i, tensor in enumerate(tensors):
-            n = len(check_tensor("tensors[0]", tensors[0], "a tensor with rows", tensors[0].ndim > 0))
-            check_tensor(f"tensors[{i}]", tensor, f"a tensor with {n} rows", tensor.ndim > 0 and len(tensor) == n)
+            n = len(check_tensor("tensors[0]", tensors[0], "a tensor with rows", _has_rows(tensors[0])))
+            check_tensor(f"tensors[{i}]", tensor, f"a tensor with {n} rows", _has_rows(tensor) and len(tensor) == n)
         self.tensors, self.seed, self.shuffle = tensors, seed, shuffle
         rows, self.batch_size = len(tensors[0]), check_count("batch_size", batch_size)
         self.rows = rows // batch_size * batch_size if drop_last else rows
@@ -90,3 +98,7 @@ class TensorLoader:
             if size > SHARE * torch.cuda.mem_get_info(device)[0]:
                 return
         self.tensors = tuple(tensor.to(device) for tensor in self.tensors)
+
+
+def _has_rows(x: object) -> bool:
+    return isinstance(x, Tensor) and x.ndim > 0
