@@ -1,5 +1,6 @@
 import logging
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -141,6 +142,22 @@ def test_patience_stops_early_and_returns_to_the_best_weights():
     assert (history.best["step"], history.best["loss"]) == (3, 0)
     assert history.rows[-1]["step"] == 7
     assert objective.w.item() == -3
+
+
+@pytest.mark.parametrize("changed", [{"patience": 2}, {"patience": 2, "monitor": "height"}])
+def test_a_run_that_goes_on_with_another_patience_returns_to_weights_that_it_has(tmp_path, changed):
+    class Valley(Line):
+        def forward(self, batch):
+            height = (self.w + 3).square()
+            return {"loss": self.w} if self.training else {"loss": height, "height": height + self.w * 0}
+
+    how = config(steps=6, optimiser=Optimiser("sgd", 1.0), validate_every=1, folder=tmp_path)
+    before = replace(how, patience=9) if "monitor" in changed else how
+    assert fit(Valley(), one(), before, validation=one()).best["step"] == 3
+    objective = Valley()
+    history = fit(objective, one(), replace(how, steps=20, resume=True, **changed), validation=one())
+    assert (history.best["step"], history.rows[-1]["step"]) == (7, 9)
+    assert objective.w.item() == -7
 
 
 @pytest.mark.parametrize("patience", [None, 3])

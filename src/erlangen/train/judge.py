@@ -50,9 +50,12 @@ class Judge:
 
     def state_dict(self) -> dict[str, Any]:
         """What was seen; the weights are kept apart."""
-        return {"row": self.row, "waited": self.waited}
+        return {"row": self.row, "waited": self.waited, "by": [self.name, self.sign]}
 
     def load_state_dict(self, state: Mapping[str, Any], weights: Mapping[str, Tensor], device: torch.device) -> None:
-        """Goes on from what was seen."""
+        """Goes on from what was seen, unless that was judged by another number, or its weights were not kept."""
+        own = [self.name, self.sign]
+        if state.get("by", own) != own or (self.patience is not None and not weights):
+            return
         self.row, self.waited = state["row"], state["waited"]
         self.weights = {name: value.to(device) for name, value in weights.items()} or None
