@@ -216,6 +216,17 @@ def test_a_checkpoint_cut_in_half_is_left_for_the_one_before(tmp_path, file, cap
     assert torch.equal(weights(objective), alone())
 
 
+def test_another_objective_is_refused(tmp_path):
+    fit(tiny(), data(), config(tmp_path))
+    more, merged = tiny(), tiny()
+    more.extra = torch.nn.Linear(2, 2)
+    with pytest.raises(ValueError, match=r"^objective: received another than that of the run in .*extra\.weight"):
+        fit(more, data(), config(tmp_path, steps=14, resume=True))
+    merged.parameter_groups = lambda: {"all": list(merged.parameters())}
+    with pytest.raises(ValueError, match=r"^objective: received the groups \['all'\]; .*\['net', 'scale'\]"):
+        fit(merged, data(), config(tmp_path, steps=14, resume=True))
+
+
 def test_a_missing_file_is_damage_too(tmp_path):
     killed(tmp_path, 11)
     (tmp_path / "checkpoint" / "00000009" / "weights.safetensors").unlink()

@@ -163,7 +163,13 @@ class Run:
         for name, value in self.identity.items():
             if (was := state["run"].get(name, value)) != value:
                 raise ValueError(f"{name}: received {value}; the run in {path} was started with {was}")
-        self.engine.objective.load_state_dict(weights["weights"])
+        if (groups := sorted(self.engine.optimisers)) != (had := sorted(state["optimisers"])):
+            raise ValueError(f"objective: received the groups {groups}; the run in {path} was started with {had}")
+        try:
+            self.engine.objective.load_state_dict(weights["weights"])
+        except RuntimeError as error:
+            why = " ".join(str(error).split())
+            raise ValueError(f"objective: received another than that of the run in {path}: {why}") from error
         for name, optimiser in self.engine.optimisers.items():
             optimiser.load_state_dict(state["optimisers"][name])
         self.meter.load_state_dict(state["meter"], device)
