@@ -1,4 +1,6 @@
+import importlib
 import os
+import signal
 import subprocess
 import sys
 
@@ -126,6 +128,29 @@ def test_an_interrupt_is_one_sentence(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(sys.modules[drawing.__module__], "gallery", interrupted)
     assert cli.main(["gallery", "--output", str(tmp_path)]) == 130
     assert capsys.readouterr().err == "erlangen: stopped; nothing was written.\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "place", "words"),
+    [
+        ("gallery", "erlangen.report.gallery.gallery_page", "stopped; nothing was written."),
+        ("figures", "erlangen.report.conventions.figures", "stopped; figures that were finished before are there."),
+        ("demo", "erlangen.estimators.demo.demo", "stopped; the same command goes on from here."),
+    ],
+)
+def test_a_request_to_end_is_an_interrupt_of_every_command(command, place, words, tmp_path, capsys, monkeypatch):
+    def ended(*args, **kwargs):
+        assert signal.getsignal(signal.SIGTERM) != signal.SIG_DFL  # else it would end the tests
+        signal.raise_signal(signal.SIGTERM)
+
+    module, _, name = place.rpartition(".")
+    monkeypatch.setattr(importlib.import_module(module), name, ended)
+    monkeypatch.setattr("erlangen.report.densities.densities", lambda *args: [])
+    monkeypatch.setattr(importlib.import_module("erlangen.report.gallery"), "gallery_picture", lambda tell: b"")
+    assert cli.main([command, "--output", str(tmp_path)]) == 130
+    assert capsys.readouterr().err == f"erlangen: {words}\n"
+    assert list(tmp_path.iterdir()) == []
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
 def test_a_full_disk_is_one_sentence(tmp_path, capsys, monkeypatch):

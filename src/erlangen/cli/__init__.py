@@ -17,12 +17,14 @@ from .audit import Audit
 from .check import Check
 from .fit import Fit, Switch
 from .progress import progress
-from .refusal import UNWRITTEN, Refusal, Stopped, ending, in_words
+from .refusal import UNWRITTEN, Refusal, Stopped, ending, in_words, refusing
 from .reproduce import Reproduce
 from .symmetries import Symmetries
 from .typed import given
 
 __all__ = ["main"]
+
+DRAWN = "stopped; figures that were finished before are there."
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Demo:
 
         scale = Scale(images=200, steps=10, samples=100, turned=40, shifts=2) if self.quick else Scale()
         try:
-            with ending(), one_thread(), progress("Demonstration") as tell:
+            with one_thread(), progress("Demonstration") as tell:
                 return demo(self.output, tell, scale=scale, jobs=min(2, os.cpu_count() or 1))
         except KeyboardInterrupt:
             raise Stopped("stopped; the same command goes on from here.") from None
@@ -86,7 +88,7 @@ class Figures:
         from ..report.families import compute_families
         from ..report.integration import compute_quadrature
 
-        with one_thread():
+        with refusing(self, stopped=lambda: DRAWN), one_thread():
             if self.compute:
                 with progress("Fitting every family") as tell:
                     compute_families(self.results, tell)
@@ -161,7 +163,8 @@ def _run(command: Any, arguments: Sequence[str], reason: str | None = None) -> i
         try:
             # What was typed counts, even if it is what would be taken anyway.
             typed = [given(command, arguments)] if isinstance(command, Fit | Symmetries) else []
-            paths = command.run(*typed)
+            with ending():
+                paths = command.run(*typed)
         except OSError as error:
             reason = f"{error.filename or getattr(command, 'output', command)}: {error.strerror or error}"
         except Refusal as error:

@@ -88,7 +88,7 @@ def ending() -> Iterator[None]:
 
 @contextmanager
 def refusing(command: Any, smaller: str = "", *, stopped: Callable[[], str] = lambda: UNWRITTEN) -> Iterator[None]:
-    """Turns what a user can mend into a `Refusal`, and an interrupt, or a request to end, into a `Stopped`.
+    """Turns what a user can mend into a `Refusal`, and an interrupt into a `Stopped`.
 
     Args:
         command: whose options errors are about, a dataclass.
@@ -96,8 +96,7 @@ def refusing(command: Any, smaller: str = "", *, stopped: Callable[[], str] = la
         stopped: what is said when the user interrupts.
     """
     try:
-        with ending():
-            yield
+        yield
     except (ValueError, FileExistsError) as error:
         raise Refusal(in_words(str(error), command)) from error
     except (MemoryError, RuntimeError) as error:

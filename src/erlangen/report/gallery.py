@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from ..utils.io import write_bytes
 from .canvas import Canvas
 from .exhibits import PICTURES, SERIES, Exhibit, coordinates
 from .page import Image, Section, page
@@ -76,8 +77,9 @@ def gallery(folder: str | os.PathLike[str], progress: Progress | None = None) ->
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     picture, text = folder / "gallery.png", folder / "gallery.html"
-    picture.write_bytes(gallery_picture(lambda share, what: tell(0.5 * share, what)))
-    text.write_text(gallery_page(lambda share, what: tell(0.5 + 0.5 * share, what)), encoding="utf-8")
+    drawn = gallery_picture(lambda share, what: tell(0.5 * share, what))
+    write_bytes(text, gallery_page(lambda share, what: tell(0.5 + 0.5 * share, what)).encode())
+    write_bytes(picture, drawn)
     tell(1.0, "done")
     return picture, text
 
