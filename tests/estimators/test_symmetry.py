@@ -48,6 +48,18 @@ def test_what_is_learned_can_be_used(finder):
     assert not torch.equal(made, finder.resample(x, 2, seed=4))
 
 
+def test_variations_of_an_image_depend_on_no_other(finder, monkeypatch):
+    x = glyphs(5, seed=1).x
+    made, ranges = finder.resample(x, 3), finder.report(x, samples=50).half_ranges
+    monkeypatch.setattr(symmetry, "BATCH", 2)
+    close = {"atol": 1e-4, "rtol": 0}  # a product of another size rounds otherwise
+    torch.testing.assert_close(finder.resample(x.flip(0), 3), made.flip(1), **close)
+    torch.testing.assert_close(finder.resample(x[2:3] / 255, 3), made[:, 2:3], **close)
+    np.testing.assert_allclose(finder.report(x[2:3], samples=50).half_ranges, ranges[2:3], atol=1e-4)
+    poses = finder.poses(finder.resample(x[:1].repeat(2, 1, 1, 1), 1)[0])
+    assert torch.equal(poses[0], poses[1])  # images that are equal have equal ones
+
+
 def test_the_same_seed_finds_the_same(finder):
     again = SymmetryFinder(("tx", "ty", "angle", "scale"), device="cpu", **TINY).fit(glyphs(24))
     assert torch.equal(again.prototypes_, finder.prototypes_)
@@ -122,13 +134,12 @@ def test_the_report_says_for_every_coordinate_how_far(finder, tmp_path):
 def test_a_range_is_half_of_what_holds_most(finder, monkeypatch):
     """Known distributions: uniform within ±60° and nothing else."""
 
-    class Known:
-        def sample(self, shape, generator=None):
-            v = torch.zeros(*shape, 6, 4)
-            v[..., 2] = (2 * torch.rand(*shape, 6) - 1) * math.pi / 3 + 3  # across the seam
-            return v
+    def known(x, n, seed):
+        v = torch.zeros(n, len(x), 4)
+        v[..., 2] = (2 * torch.rand(n, len(x)) - 1) * math.pi / 3 + 3  # across the seam
+        return v
 
-    monkeypatch.setattr(finder.model_, "density", lambda x: Known())
+    monkeypatch.setattr(finder, "_drawn", known)
     found = finder.report(glyphs(6), samples=4000, shown=2)
     rows = {row["name"]: row for row in found.rows()}
     assert rows["angle"]["half_range"] == pytest.approx(0.98 * math.pi / 3, rel=0.01)

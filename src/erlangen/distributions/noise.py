@@ -9,6 +9,7 @@ one with the same noise, asked for before: of several choices all combinations o
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 from torch.quasirandom import SobolEngine
 
-__all__ = ["SOURCES", "Antithetic", "Common", "Enumerated", "Noise", "Sobol", "Stratified"]
+__all__ = ["SOURCES", "Antithetic", "Common", "Enumerated", "Noise", "Own", "Sobol", "Stratified"]
 
 
 DIGITS = SobolEngine.MAXBIT  # binary digits of Sobol points
@@ -86,6 +87,28 @@ class Noise:
         """The logarithm of one over the number of samples, `(*S, *B)`."""
         shape, n = (*self.samples, *self.batch), max(1, math.prod(self.samples))
         return torch.full(shape, -math.log(n), dtype=self.like.dtype, device=self.like.device)
+
+
+class Own(Noise):
+    """Independent numbers from a generator for each input: what an input gets depends on no other in its batch.
+
+    They are drawn on the CPU, and so are the same on any device.
+
+    Args:
+        samples: the shape of the samples, `S`.
+        generators: of the inputs of a batch `(B,)`, on the CPU.
+        like: a tensor that gives type and device.
+    """
+
+    def __init__(self, samples: torch.Size, generators: Sequence[torch.Generator], like: Tensor) -> None:
+        super().__init__(samples, torch.Size([len(generators)]), like)
+        self.generators = generators
+
+    def _draw(self, shape: tuple[int, ...], *, normal: bool) -> Tensor:
+        draw, dim = torch.randn if normal else torch.rand, len(self.samples)
+        own = (*shape[:dim], *shape[dim + 1 :])
+        rows = [draw(own, generator=each, dtype=self.like.dtype, device="cpu") for each in self.generators]
+        return torch.stack(rows, dim).to(self.like.device)
 
 
 class Stratified(Noise):

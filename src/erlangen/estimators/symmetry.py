@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from torch import Tensor
 
 from ..data import DataSet, FolderSet
+from ..distributions.noise import Own
 from ..models import SymmetryModel
 from ..objectives import Blur, KnownPoses, PrototypeInference, TwoStages
 from ..report.run_figures import Coordinate
@@ -21,7 +22,7 @@ from ..train import Config, Inferred, Optimiser, TensorLoader, WarmupCosine, fit
 from ..transforms import Affine
 from ..transforms.warp import as_signal
 from ..utils.io import provenance
-from ..utils.seeds import generator, seeded
+from ..utils.seeds import apart, generator, seeded
 from ..utils.shapes import check_count, check_positive, check_tensor, describe
 from .config import check_device
 from .coordinates import AFFINE, Wanted
@@ -178,9 +179,9 @@ class SymmetryFinder(BaseEstimator):
         return self._each(X, self._model().log_prob)
 
     def resample(self, X: DataSet | Tensor | np.ndarray, n: int = 1, *, seed: int = 0) -> Tensor:
-        """Natural variations of images, `(n, N, C, H, W)`."""
-        chance = generator(seed, self._model().group.bounds.device)
-        return self._each(X, lambda x: self._model().resample(x, n, chance), dim=1, image=True)
+        """Natural variations of images, `(n, N, C, H, W)`; those of an image depend on it, n and the seed alone."""
+        size = check_count("n", n)
+        return self._each(X, lambda x: self._model().transform(x, self._drawn(x, size, seed)), dim=1, image=True)
 
     def report(
         self, X: DataSet | Tensor | np.ndarray, *, shown: int = 8, samples: int = 1000, images: int = 500
@@ -199,9 +200,8 @@ class SymmetryFinder(BaseEstimator):
             raise ValueError(f"samples: received {samples}; accepted are at least {LEAST}, of which 98 % are some")
         every, group = self._seen(X), self._model().group
         measured = some_rows(len(every), images)
-        x, chance = every[measured], generator(self.seed, group.bounds.device)
-        v = self._each(x, lambda part: self._model().density(part).sample((samples,), chance), dim=1)
-        v = recentred(v, group.names)
+        x = every[measured]
+        v = recentred(self._each(x, lambda part: self._drawn(part, samples, self.seed), dim=1), group.names)
         ended = at_the_end(self.poses(x), self._model().inference.bounds, group.periodic)
         found = half_ranges(v, group.bounds.cpu(), group.periodic).double().numpy()
         few = torch.linspace(0, len(x) - 1, min(shown, len(x))).long()
@@ -328,6 +328,15 @@ class SymmetryFinder(BaseEstimator):
         parts = [work(self._on_black(part.to(home.device), home)).cpu() for part in x.split(BATCH)]
         found = torch.cat(parts, dim)
         return found + self._ground_for(found) if image and any(self.ground_) else found
+
+    def _drawn(self, x: Tensor, n: int, seed: int) -> Tensor:
+        """Transformations of prototypes, `(n, B, d)`, of each image with noise of its own: no other has a say."""
+        q = self._model().density(x)
+        # Steps of a byte, with edges where neither whole bytes nor halves of them are: how images are stored, or what
+        # the colour of their ground is, must not matter.
+        shown = (255 * self._model().signal(x) + 0.3).floor().short()
+        own = [generator(apart(seed, int(digest("", image), 16))) for image in shown]
+        return q.draw(Own(torch.Size([n]), own, q.like), pathwise=False).v
 
     def _seen(self, X: Any) -> Tensor:
         """Images of the shape that it was fitted on."""
