@@ -145,7 +145,7 @@ def test_a_range_is_half_of_what_holds_most(finder, monkeypatch):
     assert rows["angle"]["half_range"] == pytest.approx(0.98 * math.pi / 3, rel=0.01)
     assert not rows["tx"]["occurs"]
     assert "tx: hardly occurs" in str(found)
-    assert "angle: one arc, 33 % of the circle; the shortest range with nearly all of it is ±5" in str(found)
+    assert "angle: one arc, 33 % of the circle, holds 98 %; 98 % lie within ±5" in str(found)
 
 
 def test_turning_around_another_point_is_no_translation():

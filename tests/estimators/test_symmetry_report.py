@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from erlangen.estimators import SymmetryFinder
-from erlangen.estimators.symmetry_report import at_the_end, further
+from erlangen.estimators.symmetry_report import arcs, at_the_end, further
 from erlangen.transforms import Affine
 
 TINY = {"batch_size": 32, "samples": 1, "inference": (32,), "generative": (8,), "progress": False, "device": "cpu"}
@@ -25,6 +25,17 @@ def shifted(n, reach):
     x = torch.zeros(n, 1, 16, 16)
     x[..., 6:10, 6:10] = 1.0
     return Affine("tx")(x, reach * (2 * torch.rand(n, 1) - 1)).clamp(0, 1)
+
+
+def test_few_that_are_upside_down_do_not_hide_what_is_usual():
+    """Of an image that is upright within ±18° but for a tenth, the range of nearly all says little."""
+    upright = torch.linspace(-0.314, 0.314, 900)
+    angle = torch.cat((upright, torch.linspace(-2, 2, 100) + math.pi))
+    said = arcs(angle[:, None, None].repeat(1, 3, 1), ["angle"], [2 * math.pi], [True])
+    assert said == {"angle": "one arc, 11 % of the circle, holds 90 %; 98 % lie within "}
+    both = torch.cat((upright, upright + math.pi))
+    said = arcs(both[:, None, None], ["angle"], [2 * math.pi], [True])
+    assert said == {"angle": "2 arcs, 22 % of the circle, hold 100 %; 98 % lie within "}
 
 
 @pytest.mark.parametrize(("reach", "far"), [(0.15, False), (0.7, True)])

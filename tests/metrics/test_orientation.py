@@ -11,6 +11,7 @@ from erlangen.metrics import (
     distance_to_rotation,
     half_range,
     occupied_arcs,
+    occupied_mass,
     pairwise_gap,
     share_within,
 )
@@ -109,6 +110,14 @@ def test_arcs_are_counted_around_the_circle():
     number, share = occupied_arcs(torch.stack((one, two, whole), -1))
     assert number.tolist() == [1, 2, 1]
     assert (share - torch.tensor([1 / (2 * math.pi), 1 / math.pi, 1.0])).abs().max() < 2 / 36
+
+
+def test_the_mass_of_arcs_is_what_lies_in_them():
+    bins = (torch.arange(36) + 0.5) * (2 * math.pi / 36) - math.pi
+    rare, often = bins[[0, 9, 20]], bins[[3, 4, 30]]
+    angle = torch.cat((rare, often.repeat(5), often[:2]))
+    assert occupied_mass(angle).item() == pytest.approx(17 / 20)
+    assert occupied_mass(angle[:, None].repeat(1, 2), level=0.1).tolist() == pytest.approx([1.0, 1.0])
 
 
 @pytest.mark.parametrize("share", [0, -1, 2, math.nan, "all"])

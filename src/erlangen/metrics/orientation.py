@@ -18,6 +18,7 @@ __all__ = [
     "distance_to_rotation",
     "half_range",
     "occupied_arcs",
+    "occupied_mass",
     "pairwise_gap",
     "rotation_angle",
     "share_within",
@@ -91,10 +92,30 @@ def occupied_arcs(angle: Tensor, bins: int = 36, level: float = 0.25) -> tuple[T
     Shape:
         angle: in radians, `(S, ...)`; result: `(...)`, whole numbers, and `(...)`.
     """
-    counts = circle_histogram(angle, bins)
-    full = counts > level * counts.amax(0)
+    _, full = _occupied(angle, bins, level)
     starts = (full & ~full.roll(1, 0)).sum(0)
     return torch.where(full.all(0), 1, starts), full.to(angle.dtype).mean(0)
+
+
+def occupied_mass(angle: Tensor, bins: int = 36, level: float = 0.25) -> Tensor:
+    r"""The share of the samples that lie in `occupied_arcs`; the rest are few, wherever they are.
+
+    Shape:
+        angle: in radians, `(S, ...)`; result: `(...)`.
+
+    Example:
+        >>> often = torch.linspace(-0.3, 0.3, 90)
+        >>> round(occupied_mass(torch.cat((often, torch.linspace(1, 5, 10)))).item(), 2)
+        0.9
+    """
+    shares, full = _occupied(angle, bins, level)
+    return torch.where(full, shares, 0.0).sum(0)
+
+
+def _occupied(angle: Tensor, bins: int, level: float) -> tuple[Tensor, Tensor]:
+    """The histogram, and which of its bins are above a share of the greatest, `(bins, ...)` each."""
+    shares = circle_histogram(angle, bins)
+    return shares, shares > level * shares.amax(0)
 
 
 def binned_total_variation(angle: Tensor, other: Tensor, bins: int = 36) -> Tensor:
