@@ -1,8 +1,10 @@
 import math
+import pickle
+from pathlib import Path
 
 import pytest
 
-from erlangen.train import Alarm
+from erlangen.train import Alarm, Diverged, History
 from erlangen.train.alarm import Watch
 
 
@@ -41,3 +43,10 @@ def test_what_was_seen_survives_a_checkpoint(cut):
     second.load_state_dict(first.state_dict())
     tail = look(second, values[cut:])
     assert [len(messages) for messages in head + tail] == [0, 0, 0, 1, 0, 0, 0]
+
+
+def test_one_process_hands_what_diverged_to_another():
+    error = Diverged(7, math.inf, 3, Path("a"), History([{"step": 3}]))
+    other = pickle.loads(pickle.dumps(error))
+    assert str(other) == str(error)
+    assert (other.step, other.checkpoint, other.history) == (7, Path("a"), error.history)

@@ -48,6 +48,11 @@ class Diverged(RuntimeError):
         kept = f"The last good checkpoint is kept: {checkpoint}." if checkpoint else "There is no checkpoint."
         super().__init__(DIVERGED.format(step=step, value=value, good=good, kept=kept))
         self.step, self.checkpoint, self.history = step, checkpoint, history
+        self._given = step, value, good, checkpoint, history
+
+    def __reduce__(self) -> tuple[type[Diverged], tuple[Any, ...]]:
+        """What it was made from, for one process to raise what another did: of its words alone it cannot be made."""
+        return type(self), self._given
 
 
 class Collapsed(RuntimeError):
