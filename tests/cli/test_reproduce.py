@@ -1,6 +1,8 @@
 """`erlangen reproduce`: what it lists, computes, stores and refuses."""
 
 import json
+import math
+from concurrent.futures import Future
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +12,9 @@ from PIL import Image
 
 from erlangen import cli
 from erlangen.papers import experiments
+from erlangen.papers import run as run_module
 from erlangen.papers.run import reproduce
+from erlangen.train import Diverged
 
 
 @pytest.fixture
@@ -85,6 +89,40 @@ def test_parts_without_rows_are_passed_over_unless_all_are(place):
     assert found(methods=("plain",), datasets=("mnist", "colour")) == ["mnist"]
     with pytest.raises(ValueError, match="received those of no row"):
         found(methods=("plain",), datasets=("colour",))
+
+
+def until(error, found):
+    """What is yielded before an error, which must come."""
+    try:
+        yield from found
+    except error:
+        return
+    pytest.fail(f"no {error.__name__}")
+
+
+def test_where_one_fails_the_others_go_on(place, monkeypatch, caplog):
+    chosen = experiments()["pstn/table1"]
+    failing, every = (chosen.smoke.methods[0], 0), [(m, seed) for seed in (0, 1) for m in chosen.smoke.methods]
+
+    def compute(config):
+        if (config.methods[0], config.seed) == failing:
+            raise Diverged(7, math.nan, 3, None)
+        return [{"method": config.methods[0], "dataset": "a", "seed": config.seed}]
+
+    monkeypatch.setattr("erlangen.papers.run.experiments", lambda: {chosen.id: replace(chosen, compute=compute)})
+    found = until(Diverged, reproduce([chosen], place, smoke=True, seeds=(0, 1)))
+    assert [(row["method"], row["seed"]) for _, results, _ in found for row in results.rows] == every[1:]
+    stored = json.loads((place / "pstn" / "table1.json").read_text())["rows"]
+    assert [(row["method"], row["seed"]) for row in stored] == every[1:]
+    assert f"pstn/table1, methods=('{failing[0]}',), seed=0 failed: the loss is nan at step 7" in caplog.text
+
+
+def test_where_a_process_fails_the_others_go_on():
+    futures = [Future() for _ in range(3)]
+    futures[0].set_result(["first"])
+    futures[1].set_exception(Diverged(7, math.nan, 3, None))
+    futures[2].set_result(["last"])
+    assert list(until(Diverged, run_module._all(map(run_module._result, futures)))) == ["first", "last"]
 
 
 def test_parts_together_are_the_whole():

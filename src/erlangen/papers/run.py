@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import as_completed
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, as_completed
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -17,7 +18,9 @@ from .store import Results, record, write
 
 __all__ = ["pick_device", "reproduce"]
 
+LOG = logging.getLogger("erlangen.papers")
 MOST = 6  # processes that share a device
+T = TypeVar("T")
 
 
 def pick_device(name: str) -> str:
@@ -43,6 +46,8 @@ def reproduce(
 ) -> Iterator[tuple[Experiment, Results, Path]]:
     """Runs experiments and stores their rows, after each seed and each of the parts that are computed apart.
 
+    Where one fails in running, as a training that diverges or has no memory left does, the others go on.
+
     Args:
         chosen: which.
         folder: where result files are.
@@ -56,28 +61,45 @@ def reproduce(
 
     Yields:
         The experiment, what was computed, and the file.
+
+    Raises:
+        RuntimeError: what the first that failed said, when the others are done.
     """
     jobs = (min(len(seeds), MOST, os.cpu_count() or 1) if device == "cuda" else 1) if jobs is None else jobs
     configs = {e.id: [e.config(smoke=smoke, device=device, seed=s, **changes or {}) for s in seeds] for e in chosen}
-    total, done = sum(len(e.parts(config)) for e in chosen for config in configs[e.id]), 0
-    for experiment in chosen:
-        for results, path in _seeds(experiment.id, configs[experiment.id], folder, device, jobs):
-            done += 1
-            tell(done / total, f"{experiment.id}, {len(results.rows)} rows")
-            yield experiment, results, path
+    total = sum(len(e.parts(config)) for e in chosen for config in configs[e.id])
+    seeds_of = (((e, *found) for found in _seeds(e.id, configs[e.id], folder, device, jobs)) for e in chosen)
+    for done, (experiment, results, path) in enumerate(_all(seeds_of), 1):
+        tell(done / total, f"{experiment.id}, {len(results.rows)} rows")
+        yield experiment, results, path
+
+
+def _all(several: Iterable[Iterable[T]]) -> Iterator[T]:
+    """What each of several yields; one that fails in running is heard when the others are done."""
+    failed: RuntimeError | None = None
+    for one in several:
+        try:
+            yield from one
+        except RuntimeError as error:
+            failed = failed or error
+    if failed is not None:
+        raise failed
 
 
 def _seeds(name: str, configs: Sequence[Any], folder: Path, device: str, jobs: int) -> Iterator[tuple[Results, Path]]:
     jobs = min(jobs, len(configs))
     if jobs == 1:
-        for config in configs:
-            yield from _one(name, config, folder, device)
+        yield from _all(_one(name, config, folder, device) for config in configs)
         return
     threads = max(1, (os.cpu_count() or 1) // jobs)
     with processes(jobs, threads) as pool:
         waiting = [pool.submit(_listed, name, config, folder, device) for config in configs]
-        for future in as_completed(waiting):
-            yield from future.result()
+        yield from _all(map(_result, as_completed(waiting)))
+
+
+def _result(future: Future[list[T]]) -> Iterator[T]:
+    """What another process returned, asked for when it is wanted."""
+    yield from future.result()
 
 
 def _listed(*args: Any) -> list[tuple[Results, Path]]:
@@ -88,15 +110,23 @@ def _listed(*args: Any) -> list[tuple[Results, Path]]:
 def _one(name: str, config: Any, folder: Path, device: str) -> Iterator[tuple[Results, Path]]:
     """Runs a seed and stores its rows, part by part."""
     experiment, empty, found = experiments()[name], None, False
-    for part in experiment.parts(config):
+
+    def stored(part: Any) -> Iterator[tuple[Results, Path]]:
+        nonlocal empty, found
         start = time.monotonic()
         try:
             rows = experiment.run(part)
         except NoRows as error:  # not every method has every data set
             empty = error
-            continue
-        results = record(part, rows, device=device, seconds=time.monotonic() - start)
+            return
+        except RuntimeError as error:
+            which = ", ".join(f"{place}={getattr(part, place)}" for place in (*experiment.apart, "seed"))
+            LOG.warning("%s, %s failed: %s", name, which, error)
+            raise
         found = True
+        results = record(part, rows, device=device, seconds=time.monotonic() - start)
         yield results, write(experiment, folder, results)
+
+    yield from _all(map(stored, experiment.parts(config)))
     if empty is not None and not found:
         raise empty
