@@ -86,8 +86,8 @@ class Experiment:
         compare: from all rows that are stored to these and what compares them, in further columns or rows. That is
             computed anew whenever they are read, so that an experiment can be run part by part.
         shows: the id of the experiment whose stored rows are also its own, as a plot of a table has them.
-        apart: which of `datasets` and `methods` are computed and stored one after the other, so that a run that is cut
-            short keeps what it had; rows must not depend on those of others.
+        apart: which of its lists, such as `datasets` and `methods`, are computed and stored one after the other, so
+            that a run that is cut short keeps what it had; rows must not depend on those of others.
     """
 
     id: str

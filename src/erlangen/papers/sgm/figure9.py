@@ -135,6 +135,7 @@ def show(rows: Rows) -> Figure:
 
 
 KEYS = ("method", "dataset", "seed", "rotation", "train_size")
+PARTS = ("datasets", "rotations")
 EXPERIMENT = experiment(
-    "sgm/figure9", run, show, full=FULL, smoke=SMOKE, paper=PAPER, keys=KEYS, compare=compare, apart=("datasets",)
+    "sgm/figure9", run, show, full=FULL, smoke=SMOKE, paper=PAPER, keys=KEYS, compare=compare, apart=PARTS
 )
