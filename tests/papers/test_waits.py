@@ -13,6 +13,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTens
 
 from erlangen.papers.genuine import common as genuine
 from erlangen.papers.ltt import classify as ltt
+from erlangen.papers.ltt import table1_tiny
 from erlangen.papers.pstn import common as digits
 from erlangen.papers.pstn import series
 from erlangen.papers.sgm import augmentation, vaes
@@ -33,8 +34,8 @@ def stage(config, second):
     return stages.density if second else stages.prototypes, (sgm.data_set(config, "train").x[:8],)
 
 
-def lesson(method, **kwargs):
-    config = ltt.Training("cifar10", method, source="glyphs", samples=2, inputs=16, **kwargs)
+def lesson(method, dataset="cifar10"):
+    config = ltt.Training(dataset, method, source="glyphs", samples=2, inputs=16)
     return labelled(lambda: ltt.build(config), lambda: ltt.data_set(config, "train"))
 
 
@@ -62,6 +63,8 @@ def orbits(method):
 
 STEPS = {
     **{f"ltt {m}": lambda m=m: lesson(m) for m in ("none", "augerino", "instaaug", "flow-code", "ours", "equivariant")},
+    **{f"layers {m}": lambda m=m: lesson(m, "cifar10-conv13") for m in ("augerino", "flow", "ours")},
+    **{f"crops {m}": lambda m=m: lesson(m, "tiny-imagenet-50") for m in table1_tiny.PAPER_VALUES},
     **{f"digits {m}": lambda m=m: small(m) for m in ("stn", "pstn", "flow")},
     **{f"series {m}": lambda m=m: warps(m) for m in ("cnn", "pstn")},
     **{f"genuine {m}": lambda m=m: orbits(m) for m in ("wt", "da", "ir", "learned", "ours")},
