@@ -179,3 +179,19 @@ def test_conditionals_of_crops_begin_slowly_after_the_burn_in_and_the_others_do_
         assert objective.burn_in == 8
         assert optimiser.lr * optimiser.schedule(8, 40, 4) == pytest.approx(first)
     assert recipe("cifar10-conv13", "augerino").rate == 100 * recipe("cifar10", "augerino").rate
+
+
+def test_no_map_of_a_view_in_table_2_has_more_numbers_than_kernels_count(pair, monkeypatch):
+    model, _ = pair
+    widest = 32 * 32 * max(len(layer.weight) for layer in model.model.group1 if isinstance(layer, torch.nn.Conv2d))
+    seen = []
+
+    def predictions(way, x, samples, **kwargs):
+        seen.append(min(way.largest, table2.BATCH * samples))
+        return torch.zeros(len(x), 10).log_softmax(-1)
+
+    monkeypatch.setattr(table2, "trained", lambda *args: model)
+    monkeypatch.setattr(table2, "predictions", predictions)
+    table2.run(replace(table2.SMOKE, methods=("flow",), samples=(20, 100)))
+    assert seen == [2000, 4096, 1000, 1000]
+    assert max(seen) * widest < 2**31
