@@ -196,3 +196,12 @@ def test_states_load_across_masks():
     b.load_state_dict(a.state_dict())
     h, v = torch.randn(2, 4), torch.randn(7, 2, 6)
     assert torch.equal(a(h).log_prob(v), b(h).log_prob(v))
+
+
+@pytest.mark.parametrize("cls", FLOWS)
+@pytest.mark.parametrize("samples", [(0,), (2, 0)])
+def test_no_samples_of_a_flow_are_an_empty_tensor(cls, samples):
+    q = small(cls)(torch.randn(2, 4))
+    v, log_q = q.rsample_and_log_prob(samples)
+    assert v.shape == q.sample(samples).shape == (*samples, 2, 3)
+    assert log_q.shape == q.log_prob(v).shape == (*samples, 2)

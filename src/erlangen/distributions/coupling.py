@@ -154,7 +154,7 @@ class FlowDensity(Density):
         given = columns(z, self.batch_shape)
         n = len(given[0])
         # With few inputs, samples count as inputs: one large product is faster than many small ones.
-        fold = n if m < FEW else 1
+        fold = max(n, 1) if m < FEW else 1
         rows = torch.stack([given[i].reshape(n // fold, m * fold) for i in flow.order], 1)
         with torch.autocast(z.device.type, enabled=False):
             kept = None if self.kept is None else self.kept.reshape(m, self.kept.shape[-1])
