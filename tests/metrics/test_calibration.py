@@ -156,3 +156,14 @@ def test_half_precision_counts_as_far_as_need_be():
     log_probs = torch.tensor([[0.75, 0.25]]).log().expand(70_000, 2)
     y = torch.zeros(70_000, dtype=torch.long)
     assert ece(log_probs.half(), y).item() == pytest.approx(0.25, abs=1e-3)
+    even = torch.full_like(log_probs, 0.5).log()
+    exact = 0.75 * math.log(1.5) + 0.25 * math.log(0.5)
+    assert ekld(log_probs.half(), even[None].half(), y).forward[0].item() == pytest.approx(exact, abs=1e-3)
+
+
+def test_predictions_in_half_precision_are_compared_with_those_in_single_and_not_with_double():
+    log_probs, y = torch.randn(5, 3).float().log_softmax(-1), torch.tensor([0, 1, 2, 0, 1])
+    found = ekld(log_probs.bfloat16(), log_probs[None], y)
+    assert torch.equal(found.forward, ekld(log_probs.bfloat16().float(), log_probs[None], y).forward)
+    with pytest.raises(ValueError, match=r"moved_log_probs: received a float64 .* log_probs is torch.float32"):
+        ekld(log_probs, log_probs[None].double(), y)

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..utils.shapes import check_count, check_tensor, check_true
+from ..utils.shapes import check_count, check_same, check_tensor, check_true, compute_dtype
 from .outputs import check_labels
 
 __all__ = ["Divergence", "Reliability", "brier", "ece", "ekld", "kl", "nll", "reliability"]
@@ -101,7 +101,6 @@ def _binned(log_probs: Tensor, y: Tensor, bins: int) -> Tensor:
     log_probs, y = _predictions(log_probs, y)
     confidence, label = log_probs.exp().max(-1)
     place = ((confidence * check_count("bins", bins)).ceil().long() - 1).clamp(0, bins - 1)
-    confidence = confidence.to(torch.promote_types(confidence.dtype, torch.float32))  # half precision cannot count far
     each = torch.stack((confidence, (label == y).to(confidence.dtype), torch.ones_like(confidence)))
     return torch.zeros(3, bins, dtype=each.dtype, device=each.device).scatter_add(1, place.expand(3, -1), each)
 
@@ -127,6 +126,8 @@ def ekld(log_probs: Tensor, moved_log_probs: Tensor, y: Tensor) -> Divergence:
     same = same and moved_log_probs.shape[1:] == log_probs.shape and len(moved_log_probs) > 0
     check_tensor("moved_log_probs", moved_log_probs, f"log-probabilities (S, {len(y)}, {log_probs.shape[1]})", same)
     _check_normalised("moved_log_probs", moved_log_probs)
+    check_same("moved_log_probs", moved_log_probs, "log_probs", log_probs)
+    moved_log_probs = moved_log_probs.to(log_probs.dtype)
     classes = log_probs.shape[1]
     count = torch.bincount(y, minlength=classes).to(log_probs.dtype)
 
@@ -160,8 +161,8 @@ def _check_normalised(name: str, log_probs: Tensor) -> None:
 
 
 def _predictions(log_probs: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Log-probabilities and labels, checked."""
+    """Log-probabilities, in single precision at least, and labels, checked: half precision cannot count far."""
     ok = isinstance(log_probs, Tensor) and log_probs.ndim == 2 and len(log_probs) > 0
     check_tensor("log_probs", log_probs, "log-probabilities (B, K) of at least one input", ok)
     _check_normalised("log_probs", log_probs)
-    return log_probs, check_labels("y", y, *log_probs.shape)
+    return log_probs.to(compute_dtype(log_probs)), check_labels("y", y, *log_probs.shape)
