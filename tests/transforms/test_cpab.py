@@ -109,3 +109,13 @@ def test_orthonormal_coordinates_are_not_rounded_under_autocast():
     with torch.autocast("cpu", torch.bfloat16):
         found = transform.element(v)
     assert torch.equal(found, transform.element(v))
+
+
+def test_orthonormal_coordinates_keep_their_digits_in_a_module_of_any_type():
+    v = torch.randn(2, 9)
+    expected = CPAB((10,), orthonormal=True).element(v)
+    torch.set_default_dtype(torch.float32)
+    transform = CPAB((10,), orthonormal=True)
+    torch.set_default_dtype(torch.float64)
+    for dtype in (torch.float32, torch.bfloat16, torch.float64):
+        assert torch.equal(transform.to(dtype).element(v), expected)

@@ -114,3 +114,11 @@ def test_bad_input():
         Flips().act(torch.tensor([1.0]), x)
     with pytest.raises(ValueError, match="accepted by Rotations are images"):
         Rotations(4).act(torch.tensor([1]), torch.rand(2, 3, 8))
+
+
+@pytest.mark.parametrize("group", [Rotations(8), Dihedral(3)])
+def test_turns_keep_their_digits_in_a_module_of_any_type(group):
+    x, g = torch.rand(2, 1, 9, 9), torch.tensor([1, 2])
+    expected = group.act(g, x)
+    for dtype in (torch.bfloat16, torch.float32, torch.float64):
+        assert torch.equal(group.to(dtype).act(g, x), expected)

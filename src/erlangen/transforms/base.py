@@ -28,8 +28,8 @@ Convention:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Self, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -99,6 +99,8 @@ class Transform(nn.Module):
     element_shape: tuple[int, ...]
     # What the action changes. Actions on positions and on colours commute; two actions on positions need not.
     acts_on: str = "positions"
+    # Buffers that keep float64 in a module of any type: geometry is computed in the type of what is moved.
+    precise: tuple[str, ...] = ()
 
     bounds: Tensor
     origin: Tensor
@@ -122,6 +124,13 @@ class Transform(nn.Module):
         periods = [0.0] * len(names) if periods is None else periods
         self.periodic = tuple(p > 0 and math.isclose(s, p, rel_tol=1e-6) for s, p in zip(spans, periods, strict=True))
         self.supports = tuple(supports) if supports is not None else (constraints.real,) * len(names)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        kept = {name: getattr(self, name) for name in self.precise}
+        super()._apply(fn, recurse)
+        for name, constant in kept.items():
+            setattr(self, name, constant.to(getattr(self, name).device))
+        return self
 
     @property
     def features(self) -> int:

@@ -77,8 +77,8 @@ class CPAB(Spatial):
         self.dims = len(cells)
         self.element_shape = (field.features,)
         self.field = field
-        basis = _orthonormal(cells[0], zero_boundary).to(self.bounds.dtype) if orthonormal else None
-        self.register_buffer("basis", basis, persistent=False)
+        self.precise = ("basis",) if orthonormal else ()
+        self.register_buffer("basis", _orthonormal(cells[0], zero_boundary) if orthonormal else None, persistent=False)
 
     def element(self, v: Tensor) -> Tensor:
         """The velocities: the coordinates themselves, unless they are `orthonormal`."""

@@ -145,6 +145,7 @@ class PointGroup(Permutations):
         **kwargs: interpolation, padding and fill, see `Spatial`.
     """
 
+    precise = ("matrices",)
     matrices: Tensor
 
     def __init__(self, matrices: Tensor, **kwargs: Any) -> None:
