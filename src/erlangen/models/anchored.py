@@ -11,7 +11,7 @@ from ..transforms import Affine
 from ..transforms.matrix import with_last_row
 from ..transforms.spatial import pixel_centres
 from ..transforms.warp import as_signal
-from ..utils.shapes import check_positive, describe
+from ..utils.shapes import check_positive, compute_dtype, describe
 
 __all__ = ["ANCHORED", "Anchored", "anchorable", "moments"]
 
@@ -28,6 +28,7 @@ def moments(x: Tensor) -> tuple[Tensor, Tensor]:
     Shape:
         x: `(B, C, H, W)`; result: `(B, 2)` and `(B, 2, 2)`.
     """
+    x = x.to(compute_dtype(x))  # the sum over an image may be more than half precision holds
     mass = x.abs().sum(1)
     total = mass.sum((-1, -2))
     empty = total <= torch.finfo(x.dtype).tiny
@@ -112,7 +113,7 @@ class Anchored(Conditional):
     def anchor(self, x: Tensor) -> Tensor:
         """The element a(x), `(B, 3, 3)`."""
         centre, covariance = moments(x)
-        eye = torch.eye(2, dtype=x.dtype, device=x.device).expand_as(covariance)
+        eye = torch.eye(2, dtype=covariance.dtype, device=x.device).expand_as(covariance)
         if self.round:
             linear = root(covariance, (2 / max(x.shape[2:])) ** 2 / 12) * (2**0.5 / self.radius)
         elif self.axes:
