@@ -53,3 +53,15 @@ def test_a_crop_has_no_inverse():
     for bad in (0.0, 1.0, -1.0, 2.0):
         with pytest.raises(ValueError, match="smallest: received"):
             Crop(smallest=bad)
+
+
+def test_a_fill_of_zeros_for_each_channel_is_one_of_zero():
+    """Nothing comes from outside a crop, so that its border is repeated."""
+    assert Crop(fill=(0.0, 0.0, 0.0)).padding == Crop(fill=0.0).padding == "border"
+    assert Crop(fill=(0.0, 0.5, 0.0)).padding == "zeros"
+
+
+@pytest.mark.parametrize("fill", [torch.tensor([0.1, 0.2]), torch.tensor([0.1, 0.2]).numpy(), None])
+def test_a_fill_that_is_none_is_refused_by_name(fill):
+    with pytest.raises(ValueError, match=r"fill: received .* accepted is a finite number, or one per channel"):
+        Crop(fill=fill)

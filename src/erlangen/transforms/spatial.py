@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..utils.shapes import describe
 from .base import Transform
-from .warp import Fill, Interpolation, Padding, as_signal, check_resampling, warp
+from .warp import Fill, Interpolation, Padding, as_signal, check_resampling, fill_values, warp
 
 __all__ = ["Spatial", "inside_frame", "pixel_centres"]
 
@@ -27,7 +27,8 @@ def pixel_centres(size: Sequence[int], like: Tensor) -> list[Tensor]:
 
 def inside_frame(kwargs: dict[str, Any]) -> dict[str, Any]:
     """Options of `Spatial` for transforms that read nothing from outside the frame: padding is "border" unless said."""
-    return {"padding": "zeros" if kwargs.get("fill") else "border"} | kwargs
+    filled = "padding" not in kwargs and any(fill_values(kwargs.get("fill", 0.0)))
+    return {"padding": "zeros" if filled else "border"} | kwargs
 
 
 class Spatial(Transform):

@@ -16,7 +16,17 @@ from torch import Tensor
 
 from ..utils.shapes import check_finite, check_same, check_tensor, compute_dtype, describe, mapped_on_cpu, vector
 
-__all__ = ["Fill", "Interpolation", "Padding", "check_resampling", "from_pixels", "half_extent", "to_pixels", "warp"]
+__all__ = [
+    "Fill",
+    "Interpolation",
+    "Padding",
+    "check_resampling",
+    "fill_values",
+    "from_pixels",
+    "half_extent",
+    "to_pixels",
+    "warp",
+]
 
 Interpolation: TypeAlias = Literal["nearest", "bilinear", "bicubic", "spline"]
 Padding: TypeAlias = Literal["zeros", "border", "reflection"]
@@ -76,12 +86,13 @@ def check_resampling(interpolation: str, padding: str, fill: Fill) -> None:
     ):
         if value not in options:
             raise ValueError(f"{name}: received {value!r}; accepted are {', '.join(map(repr, options))}")
-    values = _fill_values(fill)
+    values = fill_values(fill)
     if padding != "zeros" and any(values):
         raise ValueError(f"fill: received {fill!r} with padding {padding!r}; accepted is padding 'zeros'")
 
 
-def _fill_values(fill: Fill) -> list[float]:
+def fill_values(fill: Fill) -> list[float]:
+    """The constant outside the frame, checked: one number, or one per channel."""
     try:
         values = [float(f) for f in (fill if isinstance(fill, Sequence) else (fill,))]
     except (TypeError, ValueError):
@@ -181,7 +192,7 @@ def _warp_images(x: Tensor, grid: Tensor, interpolation: str, padding: str, fill
 
 def _per_channel(fill: Fill, x: Tensor) -> Tensor | None:
     """The fill as `(C, 1, 1)` or `(1, 1, 1)`; None where it is zero."""
-    values = _fill_values(fill)
+    values = fill_values(fill)
     if len(values) not in (1, x.shape[1]):
         raise ValueError(
             f"fill: received {len(values)} values; accepted is one, or one for each of {x.shape[1]} channels"
