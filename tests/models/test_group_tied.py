@@ -207,3 +207,12 @@ def test_weights_know_nothing_of_what_comes_into_the_frame(outside):
     torch.testing.assert_close(tied.responses(x), moved.responses(x))
     with pytest.raises(ValueError, match=r"^x: received .*; accepted is inputs of 144 values"):
         tied.responses(torch.rand(3, 1, 8, 8))
+
+
+@pytest.mark.parametrize("first", [linear, convolution])
+def test_images_have_the_type_of_the_model(first):
+    layer = first()
+    model, x = GroupTied(layer, Rotations(4), rest(layer)).bfloat16(), (255 * torch.rand(4, 2, SIZE, SIZE)).byte()
+    assert torch.equal(model(x), model((x / 255).bfloat16()))
+    with pytest.raises(ValueError, match=r"x: received a float64 .* the model is torch.bfloat16"):
+        model(images())

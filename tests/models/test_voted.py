@@ -137,3 +137,13 @@ def test_it_starts_at_the_identity_within_any_bounds():
     encoder = nn.Sequential(nn.Flatten(), nn.Linear(192, 6))
     head = Voted(group, 6, encoder=encoder, copies=4)
     torch.testing.assert_close(head(torch.rand(3, 3, 8, 8)).median[:, :2], torch.zeros(3, 2))
+
+
+def test_images_have_the_type_of_the_model():
+    x = (255 * torch.rand(2, 3, 8, 8)).byte()
+    head = voted(Affine("angle"))
+    assert torch.equal(head(x).median, head(x / 255).median)
+    half = voted(Affine("angle")).bfloat16()
+    assert torch.equal(half(x).median, half((x / 255).bfloat16()).median)
+    with pytest.raises(ValueError, match=r"x: received a float32 .* the model is torch.float64"):
+        head((x / 255).float())

@@ -13,7 +13,7 @@ from torch.distributions import Distribution
 from ..distributions import Conditional, Points, check_over, enumerates, quadrature
 from ..distributions.circle import shortest
 from ..transforms import Transform
-from ..transforms.warp import as_signal, signal_like
+from ..transforms.warp import signal_for
 from ..utils.shapes import check_count, check_positive, check_tensor, compute_dtype, describe
 from .localisation import Localisation, localisation
 
@@ -175,9 +175,7 @@ class Averaged(nn.Module):
 
     def signal(self, x: Tensor) -> Tensor:
         """Inputs in the type of the classifier, see `signal_like`."""
-        own = (p for p in getattr(self.model, "parameters", tuple)() if p.is_floating_point())
-        like = next(own, None)
-        return as_signal(x, "bilinear", self.transform.bounds) if like is None else signal_like(x, like)
+        return signal_for(x, self.model, self.transform.bounds)
 
     def classify(self, x: Tensor) -> Tensor:
         """The logits of inputs as they are, `(B, K)`."""

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ..transforms import FiniteGroup
 from ..transforms.spatial import Spatial
-from ..transforms.warp import as_signal
+from ..transforms.warp import signal_for
 from ..utils.shapes import check_tensor, describe
 
 __all__ = ["GroupTied", "Pool"]
@@ -94,7 +94,7 @@ class GroupTied(nn.Module):
         Shape:
             result: `(n, B, features)` for an `nn.Linear`, `(n, B, ...)` for others.
         """
-        x = as_signal(x, "bilinear", self.group.bounds)
+        x = signal_for(x, self, self.group.bounds)
         if isinstance(self.first, nn.LazyLinear):
             self.first(x[:1].flatten(1))  # which makes its weights, and an nn.Linear of it
         if isinstance(self.first, nn.Linear) and not self._filled:

@@ -12,7 +12,7 @@ from ..distributions import Conditional
 from ..distributions.gaussian import GaussianDensity
 from ..distributions.heads import inverse_positive, positive
 from ..transforms import HSV, Affine, Group, Product, Transform
-from ..transforms.warp import as_signal
+from ..transforms.warp import signal_like
 from ..utils.shapes import check_count, check_finite, check_tensor
 
 __all__ = ["Voted", "check_copies", "check_unbounded", "direction"]
@@ -105,7 +105,7 @@ class Voted(Conditional):
 
     def encode(self, x: Tensor) -> Tensor:
         """The features of all copies, `(B, K * context)`."""
-        x = as_signal(x, "bilinear", self.origin)
+        x = signal_like(x, self.origin)
         check_finite("x", x)
         if self.encoder is None:
             raise ValueError("encoder: received None; accepted is a module from images to features")

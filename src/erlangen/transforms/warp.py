@@ -122,6 +122,13 @@ def signal_like(x: Tensor, like: Tensor) -> Tensor:
     return x.to(like.dtype)
 
 
+def signal_for(x: Tensor, model: object, like: Tensor) -> Tensor:
+    """A signal in the type of a model's parameters, see `signal_like`; as it comes where there are none."""
+    own = (p for p in getattr(model, "parameters", tuple)() if p.is_floating_point())
+    first = next(own, None)
+    return as_signal(x, "bilinear", like) if first is None else signal_like(x, first)
+
+
 def warp(
     x: Tensor,
     grid: Tensor,
