@@ -122,3 +122,19 @@ def test_turns_keep_their_digits_in_a_module_of_any_type(group):
     expected = group.act(g, x)
     for dtype in (torch.bfloat16, torch.float32, torch.float64):
         assert torch.equal(group.to(dtype).act(g, x), expected)
+
+
+def test_a_device_without_double_precision_is_asked_for_none():
+    """As Apple's is; and nothing is lost where one refuses."""
+
+    def moved(x):
+        if x.dtype == torch.float64:
+            raise TypeError("no float64")
+        return x
+
+    group = Rotations(8).float()
+    group._apply(moved)
+    assert group.matrices.dtype == torch.float64
+    with pytest.raises(TypeError):
+        group.to(torch.float64)._apply(moved)
+    assert group.matrices.dtype == torch.float64

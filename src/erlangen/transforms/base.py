@@ -99,7 +99,8 @@ class Transform(nn.Module):
     element_shape: tuple[int, ...]
     # What the action changes. Actions on positions and on colours commute; two actions on positions need not.
     acts_on: str = "positions"
-    # Buffers that keep float64 in a module of any type: geometry is computed in the type of what is moved.
+    # Buffers that keep float64 in a module of any type, where a device has it: geometry is computed in the type of what
+    # is moved.
     precise: tuple[str, ...] = ()
 
     bounds: Tensor
@@ -127,10 +128,14 @@ class Transform(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         kept = {name: getattr(self, name) for name in self.precise}
-        super()._apply(fn, recurse)
-        for name, constant in kept.items():
-            setattr(self, name, constant.to(getattr(self, name).device))
-        return self
+        for name, constant in kept.items():  # which a device without float64 takes
+            setattr(self, name, constant.float())
+        try:
+            return super()._apply(fn, recurse)
+        finally:
+            for name, constant in kept.items():
+                if (device := getattr(self, name).device).type != "mps":
+                    setattr(self, name, constant.to(device))
 
     @property
     def features(self) -> int:
