@@ -79,7 +79,7 @@ PAPER = (
         "spread",
         "five affine coordinates, voted, %",
         {"method": "voted", "dataset": "mnist"},
-        "close to invariant",
+        "–",
         None,
         10,
     ),
