@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import torch
 
+from erlangen.data import glyphs
 from erlangen.estimators import SymmetryFinder
-from erlangen.estimators.symmetry_report import arcs, at_the_end, further
+from erlangen.estimators.symmetry_report import arcs, at_the_end, further, spoken_of
 from erlangen.transforms import Affine
 
 TINY = {"batch_size": 32, "samples": 1, "inference": (32,), "generative": (8,), "progress": False, "device": "cpu"}
@@ -31,11 +32,36 @@ def test_few_that_are_upside_down_do_not_hide_what_is_usual():
     """Of an image that is upright within ±18° but for a tenth, the range of nearly all says little."""
     upright = torch.linspace(-0.314, 0.314, 900)
     angle = torch.cat((upright, torch.linspace(-2, 2, 100) + math.pi))
-    said = arcs(angle[:, None, None].repeat(1, 3, 1), ["angle"], [2 * math.pi], [True])
+    said = arcs(angle[:, None, None].repeat(1, 3, 1), ["angle"], [2 * math.pi], [True], np.ones((3, 1), bool))
     assert said == {"angle": "one arc, 11 % of the circle, holds 90 %; 98 % lie within "}
     both = torch.cat((upright, upright + math.pi))
-    said = arcs(both[:, None, None], ["angle"], [2 * math.pi], [True])
+    said = arcs(both[:, None, None], ["angle"], [2 * math.pi], [True], np.ones((1, 1), bool))
     assert said == {"angle": "2 arcs, 22 % of the circle, hold 100 %; 98 % lie within "}
+
+
+@pytest.mark.parametrize("turning", [3, 7])
+def test_what_some_images_do_is_said_however_few_they_are(turning, monkeypatch):
+    """Of ten images some turn within ±60°, others not at all: a median would speak of one kind alone."""
+
+    def known(x, n, seed):
+        v = torch.zeros(n, len(x), 1)
+        v[:, :turning, 0] = torch.linspace(-1, 1, n)[:, None] * math.pi / 3
+        return v
+
+    finder = SymmetryFinder(("angle",), steps=(1, 1), **TINY).fit(glyphs(10))
+    monkeypatch.setattr(finder, "_drawn", known)
+    found = finder.report(glyphs(10), samples=100, shown=1)
+    (row,) = found.rows()
+    assert row["occurs"] is True
+    assert row["share"] == turning / 10
+    circle = "one arc, 33 % of the circle, holds 99 %; 98 % lie within ±58.8° (±58.8° to ±58.8° from image to image)"
+    assert str(found) == f"angle: in {10 * turning} % of the images, {circle}; in the others it hardly occurs (±0°)."
+
+
+def test_ranges_about_what_counts_are_of_one_kind():
+    found, least = np.linspace(0.8, 1.9, 12)[:, None], np.array([1.0])
+    assert spoken_of(found, least).all()
+    assert spoken_of(2 * found, least)[:, 0].tolist() == (2 * found[:, 0] > 1).tolist()
 
 
 @pytest.mark.parametrize(("reach", "far"), [(0.15, False), (0.7, True)])

@@ -30,7 +30,18 @@ from .reporting import half_ranges
 from .sources import digest, some_rows
 from .symmetry_group import check_colours, group_of, whole_circles
 from .symmetry_images import ground_of, learnable, levels
-from .symmetry_report import Symmetries, arcs, as_bytes, at_the_end, further, image_names, least_of, recentred, words
+from .symmetry_report import (
+    Symmetries,
+    arcs,
+    as_bytes,
+    at_the_end,
+    further,
+    image_names,
+    least_of,
+    recentred,
+    spoken_of,
+    words,
+)
 from .symmetry_run import begin, finish, read_finder
 
 __all__ = ["SymmetryFinder"]
@@ -208,12 +219,13 @@ class SymmetryFinder(BaseEstimator):
         ends = [self.ranges_[name] for name in group.names]
         looked, least = self._scales(group.names)
         left_out = tuple(file.path.as_posix() for file in X.skipped) if isinstance(X, FolderSet) else ()
+        circles = arcs(v, group.names, (2 * looked).tolist(), group.periodic, spoken_of(found, least))
         unread = {"left out": f"{len(left_out)} files that cannot be read"} if left_out else {}
         findings = SymmetryFindings(
             title="Symmetries",
             lead=_lead(every, len(x)),
             words=words(
-                *(group.names, found, looked, least, arcs(v, group.names, (2 * looked).tolist(), group.periodic)),
+                *(group.names, found, looked, least, circles),
                 further(self.ranges_, dict(zip(group.names, ended.tolist(), strict=True))),
             ),
             coordinates=list(map(Coordinate, group.names, *zip(*ends, strict=True), group.periodic)),

@@ -20,10 +20,22 @@ from ..utils.io import write_bytes, write_json
 from .coordinates import AFFINE
 from .symmetry_run import REPORT
 
-__all__ = ["Symmetries", "arcs", "as_bytes", "at_the_end", "further", "image_names", "least_of", "recentred", "words"]
+__all__ = [
+    "Symmetries",
+    "arcs",
+    "as_bytes",
+    "at_the_end",
+    "further",
+    "image_names",
+    "least_of",
+    "recentred",
+    "spoken_of",
+    "words",
+]
 
 STILL = 1e-3  # a variance of turns, of which one is a radian: where less is found, nothing turns
 LITTLE = 0.05  # of the range that was looked for: less hardly occurs
+FAR = 2.0  # times what counts as a range: where some images go so far, they are of another kind than those below it
 NEAR, MANY = 0.02, 0.01  # the end of a range, a share of its half; and the share of poses there that is worth a word
 
 
@@ -52,13 +64,18 @@ class Symmetries:
     findings: SymmetryFindings
 
     def rows(self) -> list[dict[str, Any]]:
-        """For each coordinate the median over images, the range of the middle 90 % of them, and whether it occurs."""
+        """For each coordinate the median over images, the range of the middle 90 % of them, and whether it occurs.
+
+        And the share of images in which it does. What hardly occurs in most images and goes far in others occurs; see
+        `spoken_of`.
+        """
         low, middle, high = middle_of(self.half_ranges)
-        columns = (low, middle, high, self.looked, self.least, self.at_the_end)
-        return [
-            {"name": n, "half_range": m, "low": a, "high": b, "looked": w, "least": e, "occurs": m > e, "at_the_end": s}
-            for n, a, m, b, w, e, s in zip(self.names, *(row.tolist() for row in columns), strict=True)
-        ]
+        share = (self.half_ranges > self.least).mean(0)
+        occurs = (middle > self.least) | ~spoken_of(self.half_ranges, self.least).all(0)
+        keys = ("half_range", "low", "high", "looked", "least", "occurs", "share", "at_the_end")
+        columns = (middle, low, high, self.looked, self.least, occurs, share, self.at_the_end)
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        return [{"name": name, **dict(zip(keys, row, strict=True))} for name, row in zip(self.names, rows, strict=True)]
 
     def __str__(self) -> str:
         return "\n".join(self.findings.words)
@@ -111,19 +128,34 @@ def image_names(X: object, rows: Tensor) -> tuple[str, ...]:
     return tuple(map(str, rows.tolist()))
 
 
-def arcs(v: Tensor, names: Sequence[str], lengths: Sequence[float], periodic: Sequence[bool]) -> dict[str, str]:
+def spoken_of(found: np.ndarray, least: np.ndarray) -> np.ndarray:
+    """The images that a sentence is about, for each coordinate: all, or those that it occurs in, if these go far.
+
+    Where arrows turn and letters do not, a median says what most do, and nothing of the others.
+
+    Shape:
+        found: half ranges, `(N, d)`; least: `(d,)`; result: `(N, d)`.
+    """
+    low, _, high = middle_of(found)
+    two_kinds = (low <= least) & (high > FAR * least)
+    return (found > least) | ~two_kinds
+
+
+def arcs(
+    v: Tensor, names: Sequence[str], lengths: Sequence[float], periodic: Sequence[bool], about: np.ndarray
+) -> dict[str, str]:
     """For each coordinate on a circle, in how many arcs most images' transformations lie: a half turn may be one.
 
     And how many lie there: a few elsewhere, as of digits that are others upside down, make the range of nearly all
     much wider than what is usual.
 
     Shape:
-        v: `(S, N, d)`.
+        v: `(S, N, d)`; about: which images count, see `spoken_of`, `(N, d)`.
     """
     found = {}
     for k, (name, length) in enumerate(zip(names, lengths, strict=True)):
         if periodic[k]:
-            angle = v[..., k] * 2 * math.pi / length
+            angle = v[:, torch.from_numpy(about[:, k]), k] * 2 * math.pi / length
             number, share, mass = (each.double().median() for each in (*occupied_arcs(angle), occupied_mass(angle)))
             several = "one arc" if number == 1 else f"{number:.0f} arcs"
             holds = f"{'holds' if number == 1 else 'hold'} {100 * mass:.0f} %"
@@ -178,18 +210,21 @@ def words(
     ends: Mapping[str, str],
 ) -> list[str]:
     """A sentence for each coordinate; `circles` is what is said of those on circles, `ends` see `further`."""
-    said = []
-    rows = zip(names, looked.tolist(), least.tolist(), *(row.tolist() for row in middle_of(found)), strict=True)
-    for name, whole, small, low, middle, high in rows:
+    said, about = [], spoken_of(found, least)
+    for k, (name, whole, small) in enumerate(zip(names, looked.tolist(), least.tolist(), strict=True)):
         scale, unit = {"angle": (180 / math.pi, "°"), "hue": (360.0, "°")}.get(name, (1.0, ""))
+        told, others = found[about[:, k], k], found[~about[:, k], k]
+        low, middle, high = middle_of(told[:, None]).squeeze(1).tolist()
         end = f"{ends.get(name, '')}."
         if middle <= small:
             range_ = f"±{middle * scale:.2g}{unit}, looked for ±{whole * scale:.3g}{unit}"
             said.append(f"{name}: hardly occurs ({range_}){end}")
-        else:
-            span = f" (±{low * scale:.3g}{unit} to ±{high * scale:.3g}{unit} from image to image)"
-            several = span if len(found) > 1 else ""
-            said.append(f"{name}: {circles.get(name, '')}±{middle * scale:.3g}{unit}{several}{end}")
+            continue
+        span = f" (±{low * scale:.3g}{unit} to ±{high * scale:.3g}{unit} from image to image)"
+        several = span if len(told) > 1 else ""
+        some = f"in {100 * len(told) / len(found):.0f} % of the images, " if len(others) else ""
+        rest = f"; in the others it hardly occurs (±{np.median(others) * scale:.2g}{unit})" if len(others) else ""
+        said.append(f"{name}: {some}{circles.get(name, '')}±{middle * scale:.3g}{unit}{several}{rest}{end}")
     return said
 
 
