@@ -16,6 +16,13 @@ def test_a_range_beyond_what_was_looked_for_is_said_in_full(monkeypatch):
     assert said == ["±0.3", "±0.1", "±57.3°"]
 
 
+def test_what_cannot_be_told_has_no_number(monkeypatch):
+    said = []
+    monkeypatch.setattr(symmetries, "png", lambda figure: said.extend(t.get_text() for t in figure.axes[0].texts))
+    spans_figure(np.array([[0.3, 0.1, 1.0]] * 3), COORDINATES, ["scale"])
+    assert said == ["±0.3", "cannot be told", "±57.3°"]
+
+
 def test_distributions_are_shown_wherever_they_lie(monkeypatch):
     """Prototypes are arbitrary: a small subject has a pose far from the middle of what was looked for."""
     shown = []

@@ -28,9 +28,11 @@ from .config import check_device
 from .coordinates import AFFINE, Wanted
 from .reporting import half_ranges
 from .sources import digest, some_rows
+from .symmetry_errors import pose_errors, untold
 from .symmetry_group import check_colours, group_of, whole_circles
 from .symmetry_images import ground_of, learnable, levels
 from .symmetry_report import (
+    Scales,
     Symmetries,
     arcs,
     as_bytes,
@@ -217,19 +219,20 @@ class SymmetryFinder(BaseEstimator):
         found = half_ranges(v, group.bounds.cpu(), group.periodic).double().numpy()
         few = torch.linspace(0, len(x) - 1, min(shown, len(x))).long()
         ends = [self.ranges_[name] for name in group.names]
-        looked, least = self._scales(group.names)
+        scales = Scales(*self._scales(group.names), self._errors(x))
         left_out = tuple(file.path.as_posix() for file in X.skipped) if isinstance(X, FolderSet) else ()
-        circles = arcs(v, group.names, (2 * looked).tolist(), group.periodic, spoken_of(found, least))
+        circles = arcs(v, group.names, (2 * scales.looked).tolist(), group.periodic, spoken_of(found, scales.least))
         unread = {"left out": f"{len(left_out)} files that cannot be read"} if left_out else {}
         findings = SymmetryFindings(
             title="Symmetries",
             lead=_lead(every, len(x)),
             words=words(
-                *(group.names, found, looked, least, circles),
+                *(group.names, found, scales, circles),
                 further(self.ranges_, dict(zip(group.names, ended.tolist(), strict=True))),
             ),
             coordinates=list(map(Coordinate, group.names, *zip(*ends, strict=True), group.periodic)),
             half_ranges=found,
+            untold=np.array(group.names)[untold(found, scales.least, scales.error)].tolist(),
             inputs=as_bytes(as_signal(x[few], "bilinear")),
             prototypes=as_bytes(self.predict(x[few])),
             resampled=[as_bytes(views) for views in self.resample(x[few], 3, seed=self.seed).transpose(0, 1)],
@@ -238,7 +241,7 @@ class SymmetryFinder(BaseEstimator):
             code=self._code(),
             about=provenance(device=group.bounds.device),
         )
-        return Symmetries(group.names, image_names(X, measured), found, looked, least, ended, left_out, findings)
+        return Symmetries(group.names, image_names(X, measured), found, *scales, ended, left_out, findings)
 
     def _model(self) -> SymmetryModel:
         if not hasattr(self, "model_"):
@@ -317,6 +320,12 @@ class SymmetryFinder(BaseEstimator):
         """Half the ranges that are looked for, and what a range must be greater than to count as one, `(d,)` each."""
         looked = np.array([(high - low) / 2 for low, high in (self.ranges_[name] for name in names)])
         return looked, least_of(names, looked, max(self.shape_[1:]))
+
+    def _errors(self, x: Tensor) -> np.ndarray:
+        """How wrong the pose of the median image is, of each coordinate."""
+        with seeded(self.seed):
+            errors = self._each(x, lambda part: pose_errors(self._model(), self.ranges_, part))
+        return errors.abs().median(0).values.double().numpy()
 
     def _config(self, *, judged: bool) -> Config:
         def optimiser(lr: float, steps: int, clip: float) -> Optimiser:

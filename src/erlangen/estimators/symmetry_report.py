@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,9 +18,11 @@ from ..report.canvas import pixels
 from ..report.symmetries import SymmetryFindings, middle_of, symmetries_page
 from ..utils.io import write_bytes, write_json
 from .coordinates import AFFINE
+from .symmetry_errors import untold
 from .symmetry_run import REPORT
 
 __all__ = [
+    "Scales",
     "Symmetries",
     "arcs",
     "as_bytes",
@@ -39,6 +41,20 @@ FAR = 2.0  # times what counts as a range: where some images go so far, they are
 NEAR, MANY = 0.02, 0.01  # the end of a range, a share of its half; and the share of poses there that is worth a word
 
 
+class Scales(NamedTuple):
+    """What ranges are compared with, `(d,)` each.
+
+    Attributes:
+        looked: half the range that was looked for.
+        least: what a range must be greater than to count as one; see `least_of`.
+        error: how far the median pose is wrong of images that were transformed at random; see `pose_errors`.
+    """
+
+    looked: np.ndarray
+    least: np.ndarray
+    error: np.ndarray
+
+
 @dataclass(frozen=True)
 class Symmetries:
     """What `SymmetryFinder.report` found.
@@ -49,6 +65,7 @@ class Symmetries:
         half_ranges: of each image, half of the shortest range that holds 98 % of its transformations, `(N, d)`.
         looked: half the range that was looked for, `(d,)`.
         least: what a range must be greater than to count as one, `(d,)`; see `least_of`.
+        error: how far the median pose is wrong, `(d,)`; see `pose_errors`.
         at_the_end: the share of images whose poses lie at the end of what poses can be, `(d,)`; see `at_the_end`.
         left_out: files that could not be read.
         findings: what the page shows.
@@ -59,6 +76,7 @@ class Symmetries:
     half_ranges: np.ndarray
     looked: np.ndarray
     least: np.ndarray
+    error: np.ndarray
     at_the_end: np.ndarray
     left_out: tuple[str, ...]
     findings: SymmetryFindings
@@ -67,13 +85,14 @@ class Symmetries:
         """For each coordinate the median over images, the range of the middle 90 % of them, and whether it occurs.
 
         And the share of images in which it does. What hardly occurs in most images and goes far in others occurs; see
-        `spoken_of`.
+        `spoken_of`. Whether it occurs is None where that cannot be told, see `untold`.
         """
         low, middle, high = middle_of(self.half_ranges)
         share = (self.half_ranges > self.least).mean(0)
         occurs = (middle > self.least) | ~spoken_of(self.half_ranges, self.least).all(0)
-        keys = ("half_range", "low", "high", "looked", "least", "occurs", "share", "at_the_end")
-        columns = (middle, low, high, self.looked, self.least, occurs, share, self.at_the_end)
+        occurs = np.where(untold(self.half_ranges, self.least, self.error), None, occurs)
+        keys = ("half_range", "low", "high", "looked", "least", "error", "occurs", "share", "at_the_end")
+        columns = (middle, low, high, self.looked, self.least, self.error, occurs, share, self.at_the_end)
         rows = zip(*(column.tolist() for column in columns), strict=True)
         return [{"name": name, **dict(zip(keys, row, strict=True))} for name, row in zip(self.names, rows, strict=True)]
 
@@ -204,18 +223,25 @@ def further(ranges: Mapping[str, tuple[float, float]], ended: Mapping[str, float
 def words(
     names: Sequence[str],
     found: np.ndarray,
-    looked: np.ndarray,
-    least: np.ndarray,
+    scales: Scales,
     circles: Mapping[str, str],
     ends: Mapping[str, str],
 ) -> list[str]:
     """A sentence for each coordinate; `circles` is what is said of those on circles, `ends` see `further`."""
-    said, about = [], spoken_of(found, least)
-    for k, (name, whole, small) in enumerate(zip(names, looked.tolist(), least.tolist(), strict=True)):
+    said, about, unknown = [], spoken_of(found, scales.least), untold(found, scales.least, scales.error)
+    for k, name in enumerate(names):
         scale, unit = {"angle": (180 / math.pi, "°"), "hue": (360.0, "°")}.get(name, (1.0, ""))
+        whole, small, error = (column[k].item() for column in scales)
         told, others = found[about[:, k], k], found[~about[:, k], k]
         low, middle, high = middle_of(told[:, None]).squeeze(1).tolist()
         end = f"{ends.get(name, '')}."
+        if unknown[k]:
+            range_ = f"±{middle * scale:.3g}{unit} is found"
+            wrong = (
+                f"poses of half of all images, transformed by known amounts, err by {error * scale:.2g}{unit} and more"
+            )
+            said.append(f"{name}: cannot be told ({range_}, but {wrong}){end}")
+            continue
         if middle <= small:
             range_ = f"±{middle * scale:.2g}{unit}, looked for ±{whole * scale:.3g}{unit}"
             said.append(f"{name}: hardly occurs ({range_}){end}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,6 +34,7 @@ class SymmetryFindings:
         facts: the settings, by name.
         code: how to use it.
         about: its provenance.
+        untold: the names of coordinates whose ranges say nothing.
     """
 
     title: str
@@ -48,6 +49,7 @@ class SymmetryFindings:
     facts: Mapping[str, str]
     code: str = ""
     about: Mapping[str, Any] | None = None
+    untold: Collection[str] = ()
 
 
 def middle_of(half_ranges: np.ndarray) -> np.ndarray:
@@ -63,7 +65,7 @@ def middle_of(half_ranges: np.ndarray) -> np.ndarray:
 
 def symmetries_page(found: SymmetryFindings) -> str:
     """The whole page."""
-    spans = Image(spans_figure(found.half_ranges, found.coordinates), " ".join(found.words), width=760)
+    spans = Image(spans_figure(found.half_ranges, found.coordinates, found.untold), " ".join(found.words), width=760)
     sections = {
         "What occurs": [
             Section(
@@ -85,8 +87,11 @@ def symmetries_page(found: SymmetryFindings) -> str:
     return page(found.title, found.lead, sections, found.about)
 
 
-def spans_figure(half_ranges: np.ndarray, coordinates: Sequence[Coordinate]) -> bytes:
-    """For each coordinate a mark for each image on a line from nothing to the whole range, and the median."""
+def spans_figure(half_ranges: np.ndarray, coordinates: Sequence[Coordinate], untold: Collection[str] = ()) -> bytes:
+    """For each coordinate a mark for each image on a line from nothing to the whole range, and the median.
+
+    Grey, and without a number, where these say nothing.
+    """
     height = 40 + 34 * len(coordinates)
     with matplotlib.rc_context(LOOK):
         figure = canvas(760, height)
@@ -96,10 +101,12 @@ def spans_figure(half_ranges: np.ndarray, coordinates: Sequence[Coordinate]) -> 
             whole = (coordinate.high - coordinate.low) / 2
             share = np.clip(half_ranges[:, y] / whole, 0, 1)
             axes.plot((0, 1), (y, y), color=HAIRLINE, linewidth=0.8, zorder=0)
-            axes.vlines(share, y - 0.22, y + 0.22, color=COLOURS[0], alpha=max(0.05, 1 / len(share) ** 0.5))
-            axes.plot(min(medians[y] / whole, 1.0), y, "D", color=COLOURS[1], markersize=6, zorder=3)
-            words = f"±{medians[y] * coordinate.unit:.3g}{coordinate.sign}"
-            axes.text(1.03, y, words, transform=axes.get_yaxis_transform(), va="center", color=INK, weight="bold")
+            unknown = coordinate.name in untold
+            lines, mark, text = (MUTED, MUTED, MUTED) if unknown else (COLOURS[0], COLOURS[1], INK)
+            axes.vlines(share, y - 0.22, y + 0.22, color=lines, alpha=max(0.05, 1 / len(share) ** 0.5))
+            axes.plot(min(medians[y] / whole, 1.0), y, "D", color=mark, markersize=6, zorder=3)
+            words = "cannot be told" if unknown else f"±{medians[y] * coordinate.unit:.3g}{coordinate.sign}"
+            axes.text(1.03, y, words, transform=axes.get_yaxis_transform(), va="center", color=text, weight="bold")
         axes.set_yticks(range(len(coordinates)), [c.name for c in coordinates])
         axes.set_ylim(len(coordinates) - 0.5, -0.5)
         axes.set_xlim(-0.01, 1.01)
