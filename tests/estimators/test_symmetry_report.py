@@ -60,9 +60,12 @@ def test_what_some_images_do_is_said_however_few_they_are(turning, monkeypatch):
 
 
 def test_ranges_about_what_counts_are_of_one_kind():
-    found, least = np.linspace(0.8, 1.9, 12)[:, None], np.array([1.0])
-    assert spoken_of(found, least).all()
-    assert spoken_of(2 * found, least)[:, 0].tolist() == (2 * found[:, 0] > 1).tolist()
+    """Twin: those that go four times as far as the others are of another kind."""
+    least, near = np.array([1.0]), np.linspace(0.7, 0.9, 6)
+    assert spoken_of(np.concatenate((near, 3.9 * near))[:, None], least).all()
+    far = np.concatenate((near, 4.1 * near))[:, None]
+    assert np.array_equal(spoken_of(far, least), far > 1)
+    assert spoken_of(far, 5 * least).all()  # nothing counts
 
 
 @pytest.mark.parametrize(("reach", "far"), [(0.15, False), (0.7, True)])

@@ -37,7 +37,7 @@ __all__ = [
 
 STILL = 1e-3  # a variance of turns, of which one is a radian: where less is found, nothing turns
 LITTLE = 0.05  # of the range that was looked for: less hardly occurs
-FAR = 2.0  # times what counts as a range: where some images go so far, they are of another kind than those below it
+FAR = 4.0  # times as far as those in which a coordinate hardly occurs, images are of another kind
 NEAR, MANY = 0.02, 0.01  # the end of a range, a share of its half; and the share of poses there that is worth a word
 
 
@@ -150,14 +150,19 @@ def image_names(X: object, rows: Tensor) -> tuple[str, ...]:
 def spoken_of(found: np.ndarray, least: np.ndarray) -> np.ndarray:
     """The images that a sentence is about, for each coordinate: all, or those that it occurs in, if these go far.
 
-    Where arrows turn and letters do not, a median says what most do, and nothing of the others.
+    Where arrows turn and letters do not, a median says what most do, and nothing of the others. Ranges that a density
+    has not learned well spread too, but not as far.
 
     Shape:
         found: half ranges, `(N, d)`; least: `(d,)`; result: `(N, d)`.
     """
     low, _, high = middle_of(found)
-    two_kinds = (low <= least) & (high > FAR * least)
-    return (found > least) | ~two_kinds
+    occurs, about = found > least, np.ones_like(found, dtype=bool)
+    for k in np.flatnonzero((low <= least) & (high > least)):
+        far, near = (np.median(found[rows, k]) for rows in (occurs[:, k], ~occurs[:, k]))
+        if far > FAR * near:
+            about[:, k] = occurs[:, k]
+    return about
 
 
 def arcs(
