@@ -89,8 +89,8 @@ class Symmetries:
         """
         low, middle, high = middle_of(self.half_ranges)
         share = (self.half_ranges > self.least).mean(0)
-        occurs = (middle > self.least) | ~spoken_of(self.half_ranges, self.least).all(0)
-        occurs = np.where(untold(self.half_ranges, self.least, self.error), None, occurs)
+        occurs = ((middle > self.least) | ~spoken_of(self.half_ranges, self.least).all(0)).astype(object)
+        occurs[untold(self.half_ranges, self.least, self.error)] = None
         keys = ("half_range", "low", "high", "looked", "least", "error", "occurs", "share", "at_the_end")
         columns = (middle, low, high, self.looked, self.least, self.error, occurs, share, self.at_the_end)
         rows = zip(*(column.tolist() for column in columns), strict=True)
