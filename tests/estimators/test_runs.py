@@ -70,11 +70,25 @@ def test_crops_and_colours():
         ({"tx": "far"}, "transform: received tx with 'far'"),
         ({"tx": (0.0, 1.0, 2.0)}, "transform: received tx with"),
         (("scale", "sx"), "either scale and stretch"),
+        ({"scale": 100.0}, "transform: received scale from -100 to 100; accepted is a range within ±3$"),
+        ({"shear": (-4.0, 0.5)}, "transform: received shear from -4 to 0.5; accepted is a range within ±3$"),
+        ({"ty": 2.5}, "within ±2$"),
+        ({"saturation": 7.0}, "within ±6$"),
+        ({"warp": 50.0}, "received warp with 50.0; accepted is its greatest velocity, a number > 0, at most 2$"),
     ],
 )
 def test_a_bad_transform_is_named(wanted, words):
     with pytest.raises(ValueError, match=words):
         resolve_ranges(wanted)
+
+
+def test_the_widest_ranges_have_an_inverse_in_single_precision():
+    transform = build_transform(dict.fromkeys(("scale", "stretch", "shear"), 3.0))
+    corners = torch.cartesian_prod(*transform.bounds.T).float()[:, None]
+    found = transform.inverse(transform.element(corners))
+    assert found.dtype == torch.float32
+    exact = transform.element(-corners.double())
+    assert ((found - exact).abs() / exact.abs().amax((-1, -2), keepdim=True)).max() < 1e-3
 
 
 @pytest.mark.parametrize("wanted", [Affine("angle"), None, 3])

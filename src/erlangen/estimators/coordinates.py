@@ -16,6 +16,10 @@ AFFINE = ("tx", "ty", "angle", "scale", "stretch", "shear", "sx", "sy")
 COLOUR = ("hue", "saturation", "value")
 SHORT = {"affine": AFFINE[:6], "hsv": COLOUR}
 CELLS, SPEED = 10, 0.3  # of warps of time: their cells, and the greatest velocity unless another is given
+FASTEST = 2.0  # the whole series in a unit of time
+# How far a range may reach. Moved by 2, nothing is left in the frame; a factor of e³ leaves one pixel of twenty, and of
+# more, stretched and sheared at once, single precision has no inverse; a level of a byte is black or white by e⁶.
+REACH = dict.fromkeys(("tx", "ty"), 2.0) | dict.fromkeys(AFFINE[3:], 3.0) | dict.fromkeys(COLOUR[1:], 6.0)
 KNOWN = (*AFFINE, *COLOUR, "crop", "warp", *SHORT)
 
 Wanted: TypeAlias = "str | Sequence[str] | Mapping[str, float | Sequence[float] | None]"
@@ -36,7 +40,7 @@ def resolve_ranges(wanted: Wanted, *, known: Sequence[str] = KNOWN) -> Ranges:
         (low, high) by name, the smallest size for "crop", and the greatest velocity for "warp".
 
     Raises:
-        ValueError: a name is unknown or comes twice, or a range is none, or does not hold the identity.
+        ValueError: a name is unknown or comes twice; a range is none, does not hold the identity, or reaches too far.
 
     Example:
         >>> resolve_ranges(("tx", "crop"))
@@ -135,8 +139,9 @@ def _speed(ranges: Mapping[str, float | tuple[float, float] | None]) -> float:
     value = ranges["warp"]
     if len(ranges) > 1:
         raise ValueError(f"transform: received {', '.join(ranges)}; accepted is warp alone, for series")
-    if isinstance(value, tuple | bool) or not 0 < (SPEED if value is None else value) < math.inf:
-        raise ValueError(f"transform: received warp with {value!r}; accepted is its greatest velocity, a number > 0")
+    if isinstance(value, tuple | bool) or not 0 < (SPEED if value is None else value) <= FASTEST:
+        accepted = f"its greatest velocity, a number > 0, at most {FASTEST:g}"
+        raise ValueError(f"transform: received warp with {value!r}; accepted is {accepted}")
     return SPEED if value is None else float(value)
 
 
@@ -165,6 +170,8 @@ def _check_range(name: str, value: float | tuple[float, ...]) -> None:
     got = f"transform: received {told(name, low, high)}"
     if not low < high or not low <= 0 <= high:
         raise ValueError(f"{got}; accepted is a range that holds 0, low < high")
+    if max(-low, high) > (reach := REACH.get(name, math.inf)):
+        raise ValueError(f"{got}; accepted is a range within ±{reach:g}")
     turn = {"angle": 2 * math.pi, "hue": 1.0}.get(name, math.inf)
     if high - low > turn * (1 + 1e-6):
         raise ValueError(f"{got}; accepted is at most one turn, {turn:.4g} in all")
