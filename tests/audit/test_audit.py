@@ -243,6 +243,9 @@ def test_bad_data_is_a_sentence(data, words):
         ("rotation", "accepted are names in a list"),
         ({"rotation": [-3]}, "accepted are finite numbers > 0"),
         ({"rotation": []}, "accepted are finite numbers > 0"),
+        ({"shear": [0.1, 50]}, r"transforms\['shear'\]: received 50; accepted are strengths from 0 to 3$"),
+        ({"scale": [1e30]}, r"transforms\['scale'\]: received 1e\+30; accepted are strengths from 0.05 to 20$"),
+        ({"scale": [2, 1e-9]}, "received 1e-09; accepted are strengths from 0.05 to 20$"),
         (["hue", "saturation"], "none applies"),
     ],
 )

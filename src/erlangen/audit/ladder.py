@@ -102,6 +102,8 @@ class Ladder:
             of a finite group.
         label: how to write a strength.
         colours: whether it needs images in colour.
+        least: the smallest strength, for factors, of which both directions are measured.
+        most: the greatest strength, as far as single precision and memory go.
     """
 
     make: Callable[[], Transform]
@@ -109,6 +111,8 @@ class Ladder:
     points: Callable[[float], Sequence[Sequence[float]]] | None = None
     label: Callable[[float], str] = str
     colours: bool = False
+    least: float = 0.0
+    most: float = math.inf
 
     def steps(self, name: str, like: Tensor, strengths: Sequence[float] | None = None) -> list[Step]:
         """The steps, on the device and in the type of a tensor."""
@@ -150,16 +154,20 @@ def _factor(s: float) -> str:
 
 
 LADDERS: dict[str, Ladder] = {
-    "rotation": Ladder(lambda: Affine("angle"), (15, 30, 60, 90, 180), _both(math.radians, 2 * math.pi), _degrees),
-    "translation": Ladder(
-        lambda: Affine("tx", "ty"), (0.0625, 0.125, 0.25), _four, lambda s: f"{100 * s:.3g} % of the side"
+    "rotation": Ladder(
+        lambda: Affine("angle"), (15, 30, 60, 90, 180), _both(math.radians, 2 * math.pi), _degrees, most=360
     ),
-    "scale": Ladder(lambda: Affine("scale"), (1.1, 1.25, 1.5), _both(math.log), _factor),
-    "shear": Ladder(lambda: Affine("shear"), (0.1, 0.2, 0.4), _both(float), lambda s: f"{s:g}"),
+    "translation": Ladder(
+        lambda: Affine("tx", "ty"), (0.0625, 0.125, 0.25), _four, lambda s: f"{100 * s:.3g} % of the side", most=10
+    ),
+    "scale": Ladder(lambda: Affine("scale"), (1.1, 1.25, 1.5), _both(math.log), _factor, least=0.05, most=20),
+    "shear": Ladder(lambda: Affine("shear"), (0.1, 0.2, 0.4), _both(float), lambda s: f"{s:g}", most=3),
     "flip": Ladder(Flips, (1,), None, lambda s: "left to right"),
-    "hue": Ladder(lambda: HSV("hue"), (30, 90, 180), _both(lambda s: s / 360, 1.0), _degrees, True),
-    "saturation": Ladder(lambda: HSV("saturation"), (1.25, 1.5, 2), _both(math.log), _factor, True),
-    "blur": Ladder(Blur, (0.5, 1, 2), lambda s: [[s]], lambda s: f"{s:g} pixel{'' if s == 1 else 's'}"),
+    "hue": Ladder(lambda: HSV("hue"), (30, 90, 180), _both(lambda s: s / 360, 1.0), _degrees, True, most=360),
+    "saturation": Ladder(
+        lambda: HSV("saturation"), (1.25, 1.5, 2), _both(math.log), _factor, True, least=0.0025, most=400
+    ),
+    "blur": Ladder(Blur, (0.5, 1, 2), lambda s: [[s]], lambda s: f"{s:g} pixel{'' if s == 1 else 's'}", most=100),
 }
 
 
@@ -203,6 +211,11 @@ def _checked(name: str, strengths: Sequence[float]) -> Sequence[float]:
     numbers = isinstance(strengths, Sequence) and all(isinstance(s, int | float) for s in strengths)
     if not numbers or not strengths or not all(0 < s < math.inf for s in strengths):
         raise ValueError(f"transforms[{name!r}]: received {describe(strengths)}; accepted are finite numbers > 0")
+    least, most = LADDERS[name].least, LADDERS[name].most
+    if far := [s for s in strengths if not least <= s <= most]:
+        raise ValueError(
+            f"transforms[{name!r}]: received {far[0]:g}; accepted are strengths from {least:g} to {most:g}"
+        )
     if LADDERS[name].points is None and list(strengths) != list(LADDERS[name].strengths):
         raise ValueError(f"transforms[{name!r}]: received {describe(strengths)}; accepted is none, it has no strengths")
     return sorted(set(strengths))
