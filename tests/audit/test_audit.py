@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from erlangen.audit import LADDERS, Preprocess, Settings, assert_invariant, audit, read_audit
+from erlangen.audit import LADDERS, Ladder, Preprocess, Settings, assert_invariant, audit, read_audit
 from erlangen.audit.findings import blindness
 from erlangen.audit.ladder import Blur, Each, ladders_of
 from erlangen.audit.measuring import calibration
@@ -246,6 +246,11 @@ def test_bad_data_is_a_sentence(data, words):
         ({"shear": [0.1, 50]}, r"transforms\['shear'\]: received 50; accepted are strengths from 0 to 3$"),
         ({"scale": [1e30]}, r"transforms\['scale'\]: received 1e\+30; accepted are strengths from 0.05 to 20$"),
         ({"scale": [2, 1e-9]}, "received 1e-09; accepted are strengths from 0.05 to 20$"),
+        ({"translation": [0.0625, 0.06251]}, r"received 0\.0625 and 0\.06251, which both are '6\.25 % of the side' in"),
+        (
+            {"turn": Ladder(Blur, (1, 2), lambda s: [[s]], lambda s: "much")},
+            r"transforms\['turn'\]: received 1\.0 and 2",
+        ),
         (["hue", "saturation"], "none applies"),
     ],
 )

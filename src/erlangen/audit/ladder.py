@@ -125,7 +125,18 @@ class Ladder:
                 v = torch.tensor(self.points(strength), dtype=like.dtype, device=like.device)
                 orbit = Orbit(transform, Each(v), samples=len(v))
             found.append(Step(name, float(strength), self.label(strength), orbit))
+        _check_labels(name, found)
         return found
+
+
+def _check_labels(name: str, steps: Sequence[Step]) -> None:
+    """Refuses strengths that read alike: an audit is compared with another by labels."""
+    first: dict[str, float] = {}
+    for step in steps:
+        if step.label in first:
+            got = f"{first[step.label]!r} and {step.strength!r}, which both are {step.label!r} in words"
+            raise ValueError(f"transforms[{name!r}]: received {got}; accepted are strengths that can be told apart")
+        first[step.label] = step.strength
 
 
 def _both(scale: Callable[[float], float], period: float | None = None) -> Callable[[float], list[list[float]]]:
