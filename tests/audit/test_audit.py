@@ -2,9 +2,12 @@
 
 import json
 import math
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 
 from erlangen.audit import LADDERS, Ladder, Preprocess, Settings, assert_invariant, audit, read_audit
@@ -212,6 +215,21 @@ def test_arrays_are_as_good_as_tensors():
     one, other = (audit(Halves(), data, ["flip"], settings=FEW) for data in ((x, y), (x.numpy(), y.numpy())))
     assert one.data == other.data
     assert one.steps == other.steps
+
+
+def test_of_a_file_with_parts_the_test_part_is_measured_whatever_its_suffix(tmp_path):
+    x, y = (part.numpy() for part in halves(24))
+    np.savez(tmp_path / "own.npz", x_train=x[:3], y_train=y[:3], x_test=x, y_test=y)
+    (tmp_path / "own.npz").rename(tmp_path / "own.NPZ")
+    assert audit(Halves(), tmp_path / "own.NPZ", ["flip"], settings=FEW).data["count"] == 24
+
+
+def test_a_path_may_have_the_name_of_a_set(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("0", "1", "2"):
+        (tmp_path / "mnist" / name).mkdir(parents=True)
+        Image.new("L", (12, 12)).save(tmp_path / "mnist" / name / "a.png")
+    assert audit(Halves(), Path("mnist"), ["flip"], settings=FEW).data["count"] == 3
 
 
 @pytest.mark.parametrize(

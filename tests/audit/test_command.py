@@ -144,6 +144,17 @@ def test_pictures_of_mixed_size_need_one(place, capsys):
     assert json.loads((place / "audit" / "audit.json").read_text())["data"]["shape"] == [3, 12, 12]
 
 
+def test_the_home_folder_has_a_short_name(place, capsys, monkeypatch):
+    monkeypatch.setenv("HOME", str(place))
+    for name in ("0/a.png", "1/a.png", "2/a.png"):
+        (place / "photos" / name).parent.mkdir(parents=True)
+        Image.fromarray(np.full((12, 12, 3), 128, np.uint8)).save(place / "photos" / name)
+    for data in ("~/photos", "~/data.npz"):
+        assert audit("theirs:make", data, "--transforms", "flip", "--output", "~/found") == 0
+        assert (place / "found" / "report.html").is_file()
+        assert not (place / "~").exists()
+
+
 def test_strengths_are_read():
     assert parse_ladders("rotation: 15 :30, flip") == {"rotation": [15.0, 30.0], "flip": None}
 

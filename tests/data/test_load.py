@@ -35,6 +35,15 @@ def test_folders(tmp_path):
         load(tmp_path / "plain", "test")
 
 
+def test_paths_may_begin_at_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    draw(tmp_path / "plain" / "a" / "1.png", 0)
+    assert load("~/plain").classes == ("a",)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plain").rename(tmp_path / "~plain")
+    assert load("~plain").classes == ("a",)
+
+
 def test_folders_with_parts(tmp_path):
     for i, name in enumerate(("train/a/1.png", "train/b/1.png", "train/c/1.png", "test/c/1.png", "test/a/2.png")):
         draw(tmp_path / "parts" / name, i)

@@ -204,7 +204,7 @@ def as_data(data: object, **options: Any) -> DataSet:
         **options: for folders, see `erlangen.data.image_folder`.
     """
     if isinstance(data, str | os.PathLike):
-        return load(data, "test" if _has_test(os.fspath(data)) else "train", **options)
+        return load(data, "test" if _has_test(data) else "train", **options)
     if isinstance(data, tuple | list):
         data = tuple(torch.tensor(part) if _numbers(part) else part for part in data)
     if isinstance(data, tuple) and len(data) == 2 and all(isinstance(part, Tensor) for part in data):
@@ -225,13 +225,14 @@ def _numbers(part: object) -> bool:
     return isinstance(part, np.ndarray) and part.dtype.kind in "biuf"
 
 
-def _has_test(source: str) -> bool:
-    if source in named_sets():
+def _has_test(source: str | os.PathLike[str]) -> bool:
+    if isinstance(source, str) and source in named_sets():  # a path of that name is a path
         return True
-    if source.endswith(".npz") and os.path.isfile(source):
+    path = Path(os.path.expanduser(source))
+    if path.suffix.lower() == ".npz" and path.is_file():
         try:
-            with np.load(source, allow_pickle=False) as file:
+            with np.load(path, allow_pickle=False) as file:
                 return "x_test" in file.files
         except (AttributeError, EOFError, OSError, TypeError, ValueError):
             return False  # the training part, which is then read, says what is wrong
-    return bool(class_folders(Path(source) / "test"))  # else it is a class of that name
+    return bool(class_folders(path / "test"))  # else it is a class of that name

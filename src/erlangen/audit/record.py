@@ -94,7 +94,7 @@ class Audit:
         """Writes `audit.json` and `report.html` into a folder, and says where they are."""
         from ..report.audit import audit_page
 
-        record, folder = self.record(), Path(folder)
+        record, folder = self.record(), Path(os.path.expanduser(folder))
         paths = [folder / "audit.json", folder / "report.html"]
         # Not indented: it holds a number for every input and metric.
         write_bytes(paths[0], json.dumps(record, allow_nan=False).encode() + b"\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,7 +97,7 @@ class Audit:
         )
         preprocess = Preprocess(self.size, self.mean, self.std, self.channels, self.range, self.channels_last)
         transforms = None if self.transforms is None else parse_ladders(self.transforms)
-        folder = Path(self.data).is_dir() and not is_named(self.data)
+        folder = os.path.isdir(os.path.expanduser(self.data)) and not is_named(self.data)
         with progress("Auditing") as tell:
             tell(0.0, f"reading {self.data}")
             data = as_data(self.data, **self._reading() if folder else {})
@@ -110,10 +111,10 @@ class Audit:
     def _reading(self) -> dict[str, Any]:
         """How a folder of pictures is read: what is left open, as a run that is audited has read its own."""
         how = {"size": self.size, "unreadable": self.unreadable, "background": self.background}
-        if Path(self.model).is_dir():
+        if (run := Path(self.model).expanduser()).is_dir():
             from ..estimators.runs import read_record
 
-            record = read_record(Path(self.model))
+            record = read_record(run)
             ground = record["data"].get("background")
             if self.size is None:
                 how["size"] = record["config"].get("size")

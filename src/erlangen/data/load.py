@@ -110,7 +110,7 @@ def load(source: str | os.PathLike[str], split: str = "train", **options: Any) -
         **options: for folders, see `image_folder`; for series, see `ucr`, `npz` and `read_series`.
     """
     check_split(split)
-    path = Path(source)
+    path = Path(os.path.expanduser(source))  # which leaves a name such as ~old alone
     if isinstance(source, str) and source.startswith(UCR) and not path.exists():
         _check_options(source, options, ("missing", "unequal"))
         return ucr(source.removeprefix(UCR), split, **options)
