@@ -333,7 +333,8 @@ def test_a_model_below_chance_is_asked_about_its_order():
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("{", "not a JSON file"), ("[]", "something else"), ('{"kind": "audit", "format": 0}', "format 0"),
+    [("{", "not a JSON file"), ("[" * 10**5, "not a JSON file"),
+     ("[]", "something else"), ('{"kind": "audit", "format": 0}', "format 0"),
      ('{"kind": "audit", "format": 1}', "damaged"),
      ('{"kind": "audit", "format": 1, "data": {"digest": 1, "count": 1, "seen": []}, "steps": [{}]}', "damaged")],
 )  # fmt: skip

@@ -117,6 +117,8 @@ def test_audits_that_cannot_be_compared_are_a_sentence(place, capsys):
         lambda record: record["steps"][0]["values"]["accuracy"]["inputs"].append("word"),
         lambda record: record["steps"][0].update(values=[]),
         lambda record: record["data"].update(count="many"),
+        lambda record: record["data"].update(count=-1),
+        lambda record: record["data"].update(count=True),
         lambda record: record["data"].update(seen=[60]),
         lambda record: record.update(steps=[]),
     ],

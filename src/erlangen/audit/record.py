@@ -133,9 +133,9 @@ def _whole(record: Mapping[str, Any]) -> bool:
     if not (isinstance(model, dict) and isinstance(data, dict) and isinstance(steps, list) and steps):
         return False
     count, seen = data.get("count"), data.get("seen")
-    if not (isinstance(data.get("digest"), str) and isinstance(count, int) and isinstance(seen, list)):
+    if not (isinstance(data.get("digest"), str) and type(count) is int and count > 0 and isinstance(seen, list)):
         return False
-    return all(isinstance(i, int) and 0 <= i < count for i in seen) and all(map(_whole_step, steps))
+    return all(type(i) is int and 0 <= i < count for i in seen) and all(map(_whole_step, steps))
 
 
 def _whole_step(step: object) -> bool:

@@ -209,7 +209,7 @@ def read_json(path: str | os.PathLike[str]) -> Any:
     """
     try:
         return json.loads(Path(path).read_bytes())
-    except ValueError as error:
+    except (RecursionError, ValueError) as error:  # the first where lists are nested too deep
         raise ValueError(f"{os.fspath(path)}: not a JSON file: {error}") from error
 
 
@@ -276,7 +276,7 @@ def read_jsonl(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
 def _row(line: bytes) -> dict[str, Any] | None:
     try:
         value = json.loads(line)
-    except ValueError:
+    except (RecursionError, ValueError):
         return None
     return value if isinstance(value, dict) else None
 
