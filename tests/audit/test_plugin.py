@@ -55,6 +55,7 @@ def test_noise_is_no_failure():
         ("flip", {"at_least": 1, "at_most": 1}, "accepted is one of them"),
         ("flip", {"at_least": float("nan")}, "received nan; accepted is a finite number"),
         ("flip", {"metric": "speed", "at_least": 1}, "metric: received 'speed'"),
+        ("flip", {"metric": "si", "at_least": 1, "settings": Settings(saliency=0)}, "settings: received saliency=0"),
         (
             "blur",
             {"metric": "si", "at_least": 1, "settings": FEW},

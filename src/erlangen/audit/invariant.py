@@ -64,6 +64,8 @@ def assert_invariant(
     if not isinstance(limit, int | float) or not math.isfinite(limit):
         raise ValueError(f"at_least, at_most: received {limit!r}; accepted is a finite number")
     settings = settings or Settings()
+    if metric == "si" and settings.saliency == 0:
+        raise ValueError("settings: received saliency=0 for the metric 'si'; accepted is a number of images > 0")
     case = Case(model, data, preprocess or Preprocess(), settings if metric == "si" else replace(settings, saliency=0))
     found, misses = {}, []
     for step in _steps(transform, case):
