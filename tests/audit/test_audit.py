@@ -210,11 +210,13 @@ def test_bytes_are_images_in_the_unit_interval():
     assert found.data["classes"] == ["above", "below", "both"]
 
 
-def test_arrays_are_as_good_as_tensors():
+def test_arrays_and_lists_of_labels_are_as_good_as_tensors():
     x, y = halves()
-    one, other = (audit(Halves(), data, ["flip"], settings=FEW) for data in ((x, y), (x.numpy(), y.numpy())))
-    assert one.data == other.data
-    assert one.steps == other.steps
+    one = audit(Halves(), (x, y), ["flip"], settings=FEW)
+    for data in ((x.numpy(), y.numpy()), (x, y.tolist()), [x.numpy(), tuple(y.numpy())]):
+        other = audit(Halves(), data, ["flip"], settings=FEW)
+        assert one.data == other.data
+        assert one.steps == other.steps
 
 
 def test_of_a_file_with_parts_the_test_part_is_measured_whatever_its_suffix(tmp_path):
@@ -246,6 +248,9 @@ def test_a_path_may_have_the_name_of_a_set(tmp_path, monkeypatch):
         (lambda x, y: (x.movedim(1, -1), y), r"images \(24, 12, 12, 1\), whose channels come last; accepted .*movedim"),
         (lambda x, y: (x.expand(-1, 3, -1, -1).movedim(1, -1), y), "whose channels come last"),
         (lambda x, y: "nowhere", "accepted is a named set"),
+        (lambda x, y: (x, ["cat"] * 24), "received tuple of Tensor, list; accepted is a DataSet, a pair"),
+        (lambda x, y: (x, y, y), "received tuple of Tensor, Tensor, Tensor;"),
+        (lambda x, y: (x, []), "received the labels a .* of shape .0,."),
         (lambda x, y: 3, "received int; accepted is a DataSet"),
     ],
 )

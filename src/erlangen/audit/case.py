@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -206,7 +207,7 @@ def as_data(data: object, **options: Any) -> DataSet:
     if isinstance(data, str | os.PathLike):
         return load(data, "test" if _has_test(data) else "train", **options)
     if isinstance(data, tuple | list):
-        data = tuple(torch.tensor(part) if _numbers(part) else part for part in data)
+        data = tuple(torch.tensor(part) if _numbers(part) or _labels(part) else part for part in data)
     if isinstance(data, tuple) and len(data) == 2 and all(isinstance(part, Tensor) for part in data):
         x, y = data
         whole = not (y.is_floating_point() or y.is_complex()) and y.ndim == 1 and len(y) > 0
@@ -214,15 +215,21 @@ def as_data(data: object, **options: Any) -> DataSet:
             raise ValueError(f"data: received the labels {describe(y)}; accepted are whole numbers (B,), from 0 on")
         data = DataSet(x.detach(), y.long(), tuple(map(str, range(int(y.max()) + 1))), "images")
     if not isinstance(data, DataSet):
+        got = type(data).__name__
+        got += f" of {', '.join(type(part).__name__ for part in data[:4])}" if isinstance(data, tuple) else ""
         raise ValueError(
-            f"data: received {type(data).__name__}; accepted is a DataSet, a pair of images (B, C, H, W), all of one "
-            "size, and labels (B,), or the name or path of a data set"
+            f"data: received {got}; accepted is a DataSet, a pair of images (B, C, H, W), all of one size, and labels "
+            "(B,), or the name or path of a data set"
         )
     return data
 
 
 def _numbers(part: object) -> bool:
     return isinstance(part, np.ndarray) and part.dtype.kind in "biuf"
+
+
+def _labels(part: object) -> bool:
+    return isinstance(part, tuple | list) and all(isinstance(label, Integral) for label in part)
 
 
 def _has_test(source: str | os.PathLike[str]) -> bool:
