@@ -144,6 +144,10 @@ def test_pictures_of_mixed_size_need_one(place, capsys):
     assert "have 2 sizes" in capsys.readouterr().err
     assert audit("theirs:make", "pictures", "--transforms", "flip", "--size", "12") == 0
     assert json.loads((place / "audit" / "audit.json").read_text())["data"]["shape"] == [3, 12, 12]
+    assert audit("theirs:make", "pictures", "--transforms", "flip", "--size", "16", "--output", "other") == 0
+    capsys.readouterr()
+    assert cli.main(["check", "other", "--baseline", "audit"]) == 2
+    assert "other images, [3, 12, 12] where the audit has [3, 16, 16]; accepted" in capsys.readouterr().err
 
 
 def test_the_home_folder_has_a_short_name(place, capsys, monkeypatch):

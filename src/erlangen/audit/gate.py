@@ -101,9 +101,8 @@ def compare(
         accepted = ", ".join(name for name in METRICS if name != "ece")
         raise ValueError(f"metrics: received {unknown or 'none'}; accepted are {accepted}, which every input has")
     if audit["data"].get("digest") != baseline["data"].get("digest"):
-        raise ValueError(
-            "baseline: received an audit of other images; accepted is one of the same images: audit both models anew"
-        )
+        got = f"an audit of other images{_sizes(audit, baseline)}"
+        raise ValueError(f"baseline: received {got}; accepted is one of the same images: audit both models anew")
     cells = _cells(audit, baseline, metrics)
     count = audit["data"]["count"]
     if 0.5**count > rate:  # all signs alike are as rare as that, and nothing is rarer
@@ -124,6 +123,12 @@ def _notes(audit: Mapping[str, Any], baseline: Mapping[str, Any]) -> list[str]:
     pairs = {name: (_one(new[name]), _one(old[name])) for name in new if name in old}
     told = [f"{name} {a} in place of {b}" for name, (a, b) in pairs.items() if a != b]
     return [f"Images were preprocessed otherwise than for the baseline: {', '.join(told)}."] if told else []
+
+
+def _sizes(audit: Mapping[str, Any], baseline: Mapping[str, Any]) -> str:
+    """How the shapes of images differ, if they do."""
+    new, old = (record["data"].get("shape") for record in (audit, baseline))
+    return f", {old} where the audit has {new}" if new != old else ""
 
 
 def _one(value: Any) -> Any:

@@ -39,7 +39,8 @@ class Audit:
     transforms: Annotated[str | None, tyro.conf.arg(metavar="NAMES", help=TRANSFORMS, help_behavior_hint="")] = None
 
     size: Annotated[int | None, left_open("PIXELS")] = None
-    """Side to which images are resized for the model; if not given, that of a run, else they are as they are."""
+    """Side to which images are resized for the model, pictures in a folder when they are read, before a transformation;
+    if not given, that of a run, else they are as they are."""
 
     mean: tuple[float, ...] = (0.0,)
     """What the model has subtracted from images in [0, 1] (times --range), for each channel or for all."""
