@@ -52,7 +52,8 @@ def pytest_runtest_call(item: pytest.Item) -> None:
         try:
             _check(item, given["model"], given["data"], *marker.args, **{**options, **marker.kwargs})
         except (AssertionError, TypeError, ValueError) as error:  # TypeError: an argument that there is not
-            pytest.fail(f"invariant: {error}", pytrace=False)
+            # Not from the error, which pytest would print before it: the same words twice.
+            raise pytest.fail.Exception(f"invariant: {error}", pytrace=False) from None
 
 
 def _check(item: pytest.Item, *args: Any, **kwargs: Any) -> Any:
