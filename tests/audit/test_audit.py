@@ -9,6 +9,7 @@ import pytest
 import torch
 from PIL import Image
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from erlangen.audit import LADDERS, Ladder, Preprocess, Settings, assert_invariant, audit, read_audit
 from erlangen.audit.findings import blindness
@@ -89,6 +90,34 @@ def test_blur_keeps_the_mean_and_lowers_detail():
     torch.testing.assert_close(blur(flat, torch.ones(2, 1)), flat)
     assert some[1].var() < some[0].var() < x.var()
     torch.testing.assert_close(blur(x.mT, torch.ones(2, 1)), blur(x, torch.ones(2, 1)).mT)
+
+
+@pytest.mark.parametrize("size", [(9, 7), (1, 5), (2, 1)])
+def test_blur_is_a_convolution_with_the_border_repeated(size):
+    x, sigma = torch.rand(1, 1, *size), torch.tensor([[1.2]])
+    kernel = (-torch.arange(-4.0, 5).square() / (2 * 1.2**2)).softmax(-1)
+    padded = nn.functional.pad(x, (4, 4, 4, 4), "replicate")
+    torch.testing.assert_close(Blur()(x, sigma), nn.functional.conv2d(padded, kernel.outer(kernel)[None, None]))
+
+
+class Largest(TorchDispatchMode):
+    """The size of the largest tensor that is made, in numbers."""
+
+    most = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        made = func(*args, **(kwargs or {}))
+        for part in made if isinstance(made, tuple | list) else [made]:
+            if isinstance(part, torch.Tensor):
+                self.most = max(self.most, part.untyped_storage().nbytes() // part.element_size())
+        return made
+
+
+def test_blur_takes_no_more_memory_than_the_images():
+    x = torch.rand(2, 3, 64, 64)
+    with Largest() as largest:
+        Blur()(x, torch.full((2, 1), 8.0))
+    assert largest.most <= x.numel()
 
 
 def test_a_model_that_is_invariant_is_found_so():

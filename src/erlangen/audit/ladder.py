@@ -68,10 +68,23 @@ class Blur(Transform):
         reach = math.ceil(3 * float(g.max()))
         place = torch.arange(-reach, reach + 1, dtype=g.dtype, device=g.device)
         kernel = (-(place / g.clamp_min(1e-3)).square() / 2).softmax(-1)
-        rows = F.pad(x, (reach, reach, 0, 0), "replicate").unfold(-1, 2 * reach + 1, 1)
-        found = torch.einsum("bchwk,...bk->...bchw", rows, kernel)
-        padded = F.pad(found.flatten(0, -4), (0, 0, reach, reach), "replicate").unflatten(0, found.shape[:-3])
-        return torch.einsum("...bchwk,...bk->...bchw", padded.unfold(-2, 2 * reach + 1, 1), kernel)
+        # As matrices: windows of all pixels would be copied, as many times the images as the kernel is long.
+        rows = torch.einsum("bchw,...bvw->...bchv", x, _filter(kernel, x.shape[-1]))
+        return torch.einsum("...bchw,...bgh->...bcgw", rows, _filter(kernel, x.shape[-2]))
+
+
+def _filter(kernel: Tensor, n: int) -> Tensor:
+    """The matrix of a filter of n pixels, of which the first and the last repeat outside.
+
+    Shape:
+        kernel: `(..., 2 r + 1)`; result: `(..., n, n)`.
+    """
+    reach = kernel.shape[-1] // 2
+    wide = F.pad(kernel, (n - 1, n - 1)).unfold(-1, n + 2 * reach, 1).flip(-2)
+    if n == 1:
+        return wide.sum(-1, keepdim=True)
+    before, inside, after = wide.split((reach + 1, n - 2, reach + 1), -1)
+    return torch.cat((before.sum(-1, keepdim=True), inside, after.sum(-1, keepdim=True)), -1)
 
 
 @dataclass(frozen=True)
