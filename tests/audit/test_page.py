@@ -12,6 +12,7 @@ import torch
 from PIL import Image as Pillow
 
 from erlangen.audit import Settings, audit
+from erlangen.report import audit_figures
 from erlangen.report.audit import audit_page
 
 from .cases import Halves, halves
@@ -52,6 +53,21 @@ def test_the_page_is_self_contained_and_says_what_was_found(folder, checks):
     ):
         assert words in text
     assert len(text) < 2_000_000
+
+
+@pytest.mark.parametrize("size", [0.0, 2e-4, 7e-4, 0.03, 43.0, 9876.0, 3.2e7])
+def test_numbers_at_the_axes_are_whole(size, monkeypatch):
+    value = {"mean": size, "low": 0.9 * size, "high": 1.1 * size}
+    steps = [{"label": "15°", "values": dict.fromkeys(("li", "di", "ece"), value), "null": {}}]
+    monkeypatch.setattr(audit_figures, "png", lambda figure, colours: figure)
+    figure = audit_figures.ladder_figure(steps)
+    figure.canvas.draw()
+    for axes in figure.axes:
+        others = [other.get_window_extent() for other in figure.axes if other is not axes]
+        for label in axes.get_yticklabels():
+            box = label.get_window_extent()
+            assert box.x0 >= 0
+            assert not any(box.overlaps(other) for other in others)
 
 
 def test_it_is_drawn_from_the_file_alone(folder, checks):

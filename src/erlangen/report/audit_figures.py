@@ -9,6 +9,7 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from .run_figures import LOOK, canvas, png
 from .style import COLOURS, HAIRLINE, INK, MUTED
@@ -66,7 +67,7 @@ def ladder_figure(steps: Sequence[Mapping[str, Any]]) -> bytes:
         figure = canvas(WIDTH, 480)
         for k, (metric, title) in enumerate(PANELS.items()):
             row, column = divmod(k, 2)
-            axes = figure.add_axes((0.1 + 0.5 * column, 0.72 - 0.325 * row, 0.38, 0.2))
+            axes = figure.add_axes((0.125 + 0.5 * column, 0.72 - 0.325 * row, 0.365, 0.2))
             axes.set_title(title, loc="left", color=INK, weight="bold")
             _panel(axes, steps, metric)
     return png(figure, 64)
@@ -94,6 +95,9 @@ def _panel(axes: Axes, steps: Sequence[Mapping[str, Any]], metric: str) -> None:
         axes.set_ylim(-0.03, 1.03)
     else:
         axes.set_ylim(0, max(axes.get_ylim()[1], 1e-3))
+        # Few and short, whatever the size of logits: long ones are cut off at the edge.
+        axes.yaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:.4g}".replace("e+0", "e"))
 
 
 def classes_figure(record: Mapping[str, Any], present: Sequence[int], names: Sequence[str]) -> bytes:
