@@ -19,7 +19,11 @@ CELLS, SPEED = 10, 0.3  # of warps of time: their cells, and the greatest veloci
 FASTEST = 2.0  # the whole series in a unit of time
 # How far a range may reach. Moved by 2, nothing is left in the frame; a factor of e³ leaves one pixel of twenty, and of
 # more, stretched and sheared at once, single precision has no inverse; a level of a byte is black or white by e⁶.
-REACH = dict.fromkeys(("tx", "ty"), 2.0) | dict.fromkeys(AFFINE[3:], 3.0) | dict.fromkeys(COLOUR[1:], 6.0)
+REACH: dict[str, float] = {
+    **dict.fromkeys(("tx", "ty"), 2.0),
+    **dict.fromkeys(AFFINE[3:], 3.0),
+    **dict.fromkeys(COLOUR[1:], 6.0),
+}
 KNOWN = (*AFFINE, *COLOUR, "crop", "warp", *SHORT)
 
 Wanted: TypeAlias = "str | Sequence[str] | Mapping[str, float | Sequence[float] | None]"
