@@ -3,6 +3,7 @@
 import copy
 import logging
 import math
+import random
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +19,7 @@ from erlangen.train import Config, Cosine, Diverged, Optimiser, TensorLoader, fi
 from erlangen.train.engine import launch
 from erlangen.train.joined import Joined
 from erlangen.train.many import StackEngine
-from erlangen.train.noise import MemberNoise
+from erlangen.train.noise import MemberNoise, seed_noise
 from erlangen.train.stack import Stack
 from erlangen.transforms import CPAB, Similarity
 from erlangen.utils.io import read_jsonl
@@ -148,6 +149,71 @@ def test_noise_of_its_own():
             alone = draws(x[:1])
         assert all(torch.equal(a[k], b[0]) for a, b in zip(together, alone, strict=True))
     assert not torch.equal(together[0][0], together[0][1])
+
+
+ONE = torch.tensor([1.0, 5.0, 9.0, 20.0], dtype=DOUBLE)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda x: x[torch.randperm(4)] + torch.rand(()) * x[torch.randperm(len(x))] + torch.randn(4),
+        lambda x: torch.normal(ONE, x),
+        lambda x: torch.normal(x, ONE),
+        lambda x: torch.normal(ONE.expand(2, 4), x),
+        lambda x: torch.binomial(ONE, x),
+    ],
+)
+def test_permutations_and_tensors_that_all_share_are_as_alone(draw):
+    x, place, cpu = torch.linspace(0.1, 0.9, 12, dtype=DOUBLE).view(3, 4), (0, 5), torch.device("cpu")
+    with MemberNoise([3, 8, 9], place, cpu):
+        together = torch.func.vmap(draw, randomness="different")(x)
+    for k, seed in enumerate([3, 8, 9]):
+        seed_noise(seed, *place, device=cpu)
+        assert torch.equal(together[k], draw(x[k]))
+
+
+class Mixed(Tiny):
+    """Batches are mixed with a permutation of themselves, by a weight that is drawn on the host or not."""
+
+    def __init__(self, weight):
+        super().__init__()
+        self.weight = weight
+
+    def forward(self, batch):
+        weight, order = self.weight(), torch.randperm(len(batch[0]))
+        return super().forward([weight * part + (1 - weight) * part[order] for part in batch])
+
+
+def mixed(weight, n=3):
+    return [Mixed(weight).to(DOUBLE) for _ in range(n)]
+
+
+def one_weight():
+    return torch.rand(())
+
+
+def test_mixed_batches_as_alone():
+    both(mixed(one_weight), [data(seed=k) for k in range(3)], [config(k) for k in range(3)])
+
+
+@pytest.mark.parametrize("weight", [lambda: random.random(), lambda: np.random.rand()])  # noqa: NPY002
+def test_numbers_of_the_host_are_refused_where_each_would_have_its_own(weight):
+    with pytest.raises(
+        ValueError, match=r"^objectives\[0\]: received one that draws from random or numpy\.random, .*3"
+    ):
+        fit_many(mixed(weight, 2), [data()] * 2, [config(2), config(3)])
+    both(mixed(weight, 2), [data()] * 2, [config(2), config(2)])
+
+
+def test_what_cannot_be_mapped_over_is_refused():
+    objectives = tinies(2)
+    for objective in objectives:
+        objective.net[1] = nn.RReLU()
+    with pytest.raises(
+        ValueError, match=r"^objectives: received some with .*aten::rrelu.*; accepted are others, or each"
+    ):
+        fit_many(objectives, [data()] * 2, config())
 
 
 def test_other_noise_is_noticed():

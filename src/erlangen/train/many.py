@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -38,7 +40,8 @@ def fit_many(
 
     Small networks leave a processor waiting for instructions. Here their tensors are stacked, so that an operation of
     all of them is one. Each has its own batches, and draws the noise that it would draw alone (in a graph, other noise
-    of the same kind).
+    of the same kind). That is noise of torch: numbers of `random` and `numpy.random` are drawn once for all of them,
+    which is refused on the CPU where seeds differ.
 
     An objective that runs out of patience, or whose loss is no longer finite, stops there (see `History.stopped`), and
     the others go on.
@@ -68,7 +71,7 @@ def fit_many(
     check_batches(first, {"loaders": joined, "validation": held})
     engine = StackEngine(stack, configs, launch(stack, first))
     if engine.fabric.device.type == "cpu":
-        _try(objectives, loaders, engine.fabric.device)
+        _try(objectives, loaders, engine)
     run = Run(engine, first, len(joined), [f"{place:02d}/log.jsonl" for place in range(len(objectives))])
     try:
         train(run, joined, held, lambda step, losses: on_step(step, engine.split(losses)) if on_step else None)
@@ -79,14 +82,25 @@ def fit_many(
 
 
 @torch.no_grad()
-def _try(objectives: Sequence[Objective], loaders: Sequence[Loader], device: torch.device) -> None:
+def _try(objectives: Sequence[Objective], loaders: Sequence[Loader], engine: StackEngine) -> None:
     """Raises what a copy of an objective says of its first batch: where it is mapped over, it cannot look at values."""
+    device = engine.fabric.device
     with seeded(0):
         for place, (objective, loader) in enumerate(zip(objectives, loaders, strict=True)):
             try:
-                copy.deepcopy(objective).to(device)(next(iter(loader.epoch(0, device))))
+                batch, before = next(iter(loader.epoch(0, device))), _host_noise()
+                copy.deepcopy(objective).to(device)(batch)
             except ValueError as error:
                 raise ValueError(f"loaders[{place}]: {error}") from error
+            if len(set(engine.seeds)) > 1 and _host_noise() != before:
+                got = f"one that draws from random or numpy.random, with the seeds {engine.seeds}"
+                raise ValueError(f"objectives[{place}]: received {got}; accepted is noise of torch, or one seed")
+
+
+def _host_noise() -> Any:
+    """The states of generators that know nothing of objectives that are mapped over."""
+    _, numbers, *rest = np.random.get_state()  # noqa: NPY002
+    return random.getstate(), bytes(numbers), rest
 
 
 class StackEngine(Engine):

@@ -145,7 +145,7 @@ class MemberNoise(TorchDispatchMode):
     """Inside, objectives that are mapped over (`torch.func.vmap`) draw what each would draw alone.
 
     Mapped code draws for all at once, `(M, ...)`. Here each row is drawn with the state in which the generator of the
-    device would be in a run of that objective alone.
+    device would be in a run of that objective alone; permutations as well, which are drawn for one after another.
 
     Args:
         seeds: of each objective.
@@ -159,7 +159,7 @@ class MemberNoise(TorchDispatchMode):
             self.generator = torch.cuda.default_generators[device.index or 0]
         else:
             self.generator = torch.default_generator
-        self.states = []
+        self.states, self.turn = [], 0
         for seed in seeds:
             self.generator.manual_seed(_mixed(seed, *place))
             self.states.append(self.generator.get_state())
@@ -167,16 +167,25 @@ class MemberNoise(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         """Runs an operation of torch: a random one for each objective, any other as it is."""
         kwargs = kwargs or {}
-        if func._schema.name.removeprefix("aten::") not in DRAWS:
+        name = func._schema.name.removeprefix("aten::")
+        if name == "randperm":
+            self.turn += 1
+            return self._draw(func, (self.turn - 1) % len(self.states), args, kwargs)
+        if name not in DRAWS:
             return func(*args, **kwargs)
-        drawn = [self._draw(func, m, args, kwargs) for m in range(len(self.states))]
+        drawn = [self._draw(func, m, self._own(m, args), kwargs) for m in range(len(self.states))]
         if func._schema.name.endswith("_"):  # in place
             return args[0]
         return tuple(map(torch.stack, zip(*drawn, strict=True))) if isinstance(drawn[0], tuple) else torch.stack(drawn)
 
-    def _draw(self, func: Any, m: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        own = [a[m] if isinstance(a, Tensor) else a[1:] if isinstance(a, list) else a for a in args]
+    def _own(self, m: int, args: tuple[Any, ...]) -> list[Any]:
+        """Arguments of one objective. A tensor that all share, such as a mean, has a dimension less than the mapped."""
+        rank = max((a.ndim for a in args if isinstance(a, Tensor)), default=0)
+        own = [a[m] if isinstance(a, Tensor) and a.ndim == rank else a for a in args]
+        return [a[1:] if isinstance(a, list) else a for a in own]
+
+    def _draw(self, func: Any, m: int, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         self.generator.set_state(self.states[m])
-        drawn = func(*own, **kwargs)
+        drawn = func(*args, **kwargs)
         self.states[m] = self.generator.get_state()
         return drawn

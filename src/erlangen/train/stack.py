@@ -57,7 +57,13 @@ class Stack(Objective):
         tensors = {name: getattr(self, own) for name, own in self.names.items()}
         self.model.branch()  # what is decided on the host is known before tensors are mapped over
         losses: Any = vmap(self._losses, randomness="different")
-        return losses(tensors, tuple(batch))
+        try:
+            return losses(tensors, tuple(batch))
+        except RuntimeError as error:
+            if not any(name in str(error) for name in ("vmap", "functorch")):
+                raise
+            got = f"some with an operation that torch cannot compute for all of them at once ({error})"
+            raise ValueError(f"objectives: received {got}; accepted are others, or each by `fit`") from error
 
     def _losses(self, tensors: dict[str, Tensor], batch: tuple[Tensor, ...]) -> dict[str, Tensor]:
         return functional_call(self.model, tensors, (batch,))
