@@ -244,6 +244,12 @@ def test_too_few_to_judge_by_are_learned_from(held):
     assert rest is x
 
 
+@pytest.mark.parametrize("held", [1.0, 2.0, -0.1, float("nan"), "0.1", None])
+def test_what_is_no_share_is_refused(held):
+    with pytest.raises(ValueError, match=r"^held: received .*; accepted is a share, 0 <= held < 1$"):
+        set_aside(torch.zeros(64, 1), held)
+
+
 @pytest.mark.parametrize("moved", [(), ("log.jsonl",), ("log.jsonl", "checkpoint")])
 def test_a_run_that_was_killed_while_it_was_put_aside_goes_on(tmp_path, moved):
     whole, killed = tmp_path / "whole", tmp_path / "killed"

@@ -6,6 +6,7 @@ import copy
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -204,11 +205,13 @@ def set_aside(x: Tensor, held: float, *, seed: int = 0, batch_size: int = 256) -
 
     Args:
         x: all of them.
-        held: the share that is set aside, of at most 500. Few are judged with several transformations of each; fewer
-            than 4 are not set aside.
+        held: the share that is set aside, 0 <= held < 1, of at most 500. Few are judged with several transformations of
+            each; fewer than 4 are not set aside.
         seed: which.
         batch_size: of what was set aside.
     """
+    if not isinstance(held, Real) or not 0 <= held < 1:
+        raise ValueError(f"held: received {held!r}; accepted is a share, 0 <= held < 1")
     n = min(int(held * len(x)), JUDGES[1])
     if n < JUDGES[0]:
         return x, None
