@@ -1,6 +1,8 @@
 import hashlib
 import http.server
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -30,7 +32,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_response(206 if partial else 200)
         self.send_header("Content-Length", str(len(rest)))
         self.end_headers()
-        self.wfile.write(rest[: server.limit])
+        self.wfile.write(rest[: server.limit][:1000])
+        time.sleep(server.pause)
+        self.wfile.write(rest[: server.limit][1000:])
         return None
 
     def log_message(self, *args):
@@ -42,7 +46,7 @@ def server(monkeypatch):
     monkeypatch.setattr(requests, "get", GET)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.requests, server.limit, server.ranges = [], None, True
+        server.requests, server.limit, server.ranges, server.pause = [], None, True, 0
         server.remote = Remote(f"http://127.0.0.1:{server.server_port}/numbers.bin", CHECKSUM)
         thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
@@ -58,6 +62,16 @@ def test_a_download_lands_in_the_cache(server):
     assert [p.name for p in path.parent.iterdir()] == ["numbers.bin"]
     assert find(("numbers",), ("numbers.bin",)) == path
     fetch(server.remote, "numbers")
+    assert server.requests == [0]
+
+
+def test_of_two_that_want_a_file_at_once_one_downloads_it(server):
+    """Both wrote to one part, and neither had the checksum."""
+    server.pause = 0.3
+    with ThreadPoolExecutor(2) as pool:
+        paths = list(pool.map(lambda _: fetch(server.remote, "numbers"), range(2)))
+    assert paths[0] == paths[1]
+    assert paths[0].read_bytes() == CONTENT
     assert server.requests == [0]
 
 

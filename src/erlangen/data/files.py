@@ -16,16 +16,18 @@ import uuid
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from filelock import FileLock
 
 __all__ = [
     "DataUnavailableError",
     "Remote",
+    "alone",
     "cache_folder",
     "check_split",
     "decoded",
@@ -61,6 +63,20 @@ def cache_folder() -> Path:
     return Path(pooch.os_cache("erlangen"))
 
 
+@contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """While no other process on this machine is here with that file. The lock is in the cache, not beside the file."""
+    name = hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:24]
+    lock = FileLock(cache_folder() / "locks" / f"{name}.lock")
+    with suppress(OSError):  # without a place for locks there is none
+        Path(lock.lock_file).parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
 def _roots() -> list[Path]:
     folder = os.environ.get("ERLANGEN_DATA")
     if not folder:
@@ -77,7 +93,7 @@ def find(folders: Sequence[str], names: Sequence[str]) -> Path | None:
 
 
 def fetch(remote: Remote, folder: str, *, download: bool = True) -> Path:
-    """Downloads a file into `folder` of the cache, and checks it.
+    """Downloads a file into `folder` of the cache, and checks it. While a process does, others wait, and then have it.
 
     Args:
         remote: the file.
@@ -96,13 +112,14 @@ def fetch(remote: Remote, folder: str, *, download: bool = True) -> Path:
     resume = partial(_resume, part=place / f"{remote.file}.part")
     try:
         place.mkdir(parents=True, exist_ok=True)
-        file = pooch.retrieve(
-            remote.url,
-            remote.checksum,
-            fname=remote.file,
-            path=place,
-            downloader=resume,  # pyright: ignore[reportArgumentType]  # pooch gives its parameters the wrong names
-        )
+        with alone(place / remote.file):
+            file = pooch.retrieve(
+                remote.url,
+                remote.checksum,
+                fname=remote.file,
+                path=place,
+                downloader=resume,  # pyright: ignore[reportArgumentType]  # pooch gives its parameters the wrong names
+            )
         return Path(file)
     except (OSError, ValueError, urllib3.exceptions.HTTPError) as error:
         raise _unavailable(remote, folder, str(error)) from error
