@@ -100,6 +100,15 @@ def until(error, found):
     pytest.fail(f"no {error.__name__}")
 
 
+def test_what_could_not_be_stored_is_not_computed(place, monkeypatch):
+    folder = place / "ltt"
+    folder.mkdir()
+    (folder / "figure2.json").write_text("{")
+    monkeypatch.setattr(run_module, "_one", lambda *_: pytest.fail("it was run"))
+    with pytest.raises(ValueError, match=r"figure2\.json: not a JSON file"):
+        list(reproduce([experiments()[name] for name in ("ltt/figure3", "ltt/figure2")], place, smoke=True))
+
+
 def test_where_one_fails_the_others_go_on(place, monkeypatch, caplog):
     chosen = experiments()["pstn/table1"]
     failing, every = (chosen.smoke.methods[0], 0), [(m, seed) for seed in (0, 1) for m in chosen.smoke.methods]

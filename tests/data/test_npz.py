@@ -98,6 +98,10 @@ def test_broken_and_missing_files_are_refused(write, tmp_path):
     path.write_bytes(path.read_bytes()[:-30])
     with pytest.raises(ValueError, match=r"accepted is a .npz file without pickles"):
         npz(path)
+    np.savez_compressed(path, x=np.arange(3000), y=Y)
+    path.write_bytes(path.read_bytes()[:60] + bytes(90) + path.read_bytes()[150:])  # an error of zlib's own
+    with pytest.raises(ValueError, match=r"accepted is a .npz file without pickles"):
+        npz(path)
     np.save(tmp_path / "one.npy", GREY)
     with pytest.raises(ValueError, match="it holds a single array"):
         npz(tmp_path / "one.npy")

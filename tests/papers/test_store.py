@@ -1,3 +1,4 @@
+import io
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +27,13 @@ TOY = Experiment(
 
 def rows(seed, score, **more):
     return [{"method": m, "seed": seed, "score": score, **more} for m in ("ours", "theirs")]
+
+
+def single(_):
+    """An array, where several are looked for by their names."""
+    file = io.BytesIO()
+    np.save(file, np.arange(3))
+    return file.getvalue()
 
 
 def stored(tmp_path):
@@ -86,10 +94,10 @@ def test_comparisons_are_of_all_that_is_stored_and_not_stored(tmp_path):
 @pytest.mark.parametrize("locked", [True, False])
 def test_of_several_that_store_together_none_is_lost(tmp_path, monkeypatch, locked):
     """Each reads before any has written; twin: without the lock all but the last are lost."""
-    monkeypatch.setattr(store, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setenv("ERLANGEN_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(store, "_read", lambda *place, own=store._read: (own(*place), time.sleep(0.2))[0])
     if not locked:
-        monkeypatch.setattr(store, "_alone", lambda path: nullcontext())
+        monkeypatch.setattr(store, "alone", lambda path: nullcontext())
     runs = [record({}, rows(seed, 1.0), device="cpu", seconds=1) for seed in range(3)]
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(lambda run: write(TOY, tmp_path, run), runs))
@@ -106,7 +114,18 @@ def test_arrays_lie_beside_and_come_back(tmp_path):
     for row in read(TOY, tmp_path).rows:
         assert np.array_equal(row["image"], image + row["seed"])
     (tmp_path / "toy" / "table.npz").unlink()
-    with pytest.raises(ValueError, match=r"table.npz: has no 'ours/0/image'; run toy/table again"):
+    with pytest.raises(
+        ValueError, match=r"table.npz: has no 'ours/0/image'; restore it, or remove .*table.json and run"
+    ):
+        read(TOY, tmp_path)
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[:-40], lambda b: b[:50] + b"?" * 30 + b[80:], lambda b: b"", single])
+def test_damaged_arrays_are_named(tmp_path, damage):
+    write(TOY, tmp_path, record({}, rows(0, 1.0, image=np.arange(600)), device="cpu", seconds=1))
+    path = tmp_path / "toy" / "table.npz"
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(ValueError, match=r"^.*table\.npz: received a file that is damaged .*; restore it, or remove"):
         read(TOY, tmp_path)
 
 
@@ -116,6 +135,16 @@ def test_nothing_stored_is_nothing_and_another_file_is_refused(tmp_path):
     (tmp_path / "toy" / "table.json").write_text('{"experiment": "other", "rows": []}')
     with pytest.raises(ValueError, match="accepted are the results of toy/table"):
         read(TOY, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "parts", [{"rows": []}, {"rows": [], "runs": {}}, {"rows": [3], "runs": []}, {"rows": [{"seed": 0}], "runs": []}]
+)
+def test_a_file_without_its_parts_is_refused(tmp_path, parts):
+    (tmp_path / "toy").mkdir()
+    (tmp_path / "toy" / "table.json").write_text(json.dumps({"experiment": "toy/table", **parts}))
+    with pytest.raises(ValueError, match=r"^.*table\.json: received another kind of file; accepted are the results of"):
+        write(TOY, tmp_path, record({}, rows(0, 1.0), device="cpu", seconds=1))
 
 
 @pytest.mark.parametrize(

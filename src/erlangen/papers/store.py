@@ -6,20 +6,17 @@ each row naming its run. Arrays of rows (images, curves) are in the `.npz` of th
 
 from __future__ import annotations
 
-import hashlib
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from filelock import FileLock
 from torch import Tensor
 
-from ..data import cache_folder
+from ..data.files import alone
 from ..utils.io import plain, provenance, read_json, write_json, write_npz
 from .base import Experiment, Row
 
@@ -71,7 +68,7 @@ def read(experiment: Experiment, folder: Path) -> Results:
     """What is stored, and what compares its rows; nothing if there is no file.
 
     Raises:
-        ValueError: the file is not such a file, or arrays that its rows have are missing.
+        ValueError: the file is not such a file, or arrays that its rows have are missing or damaged.
     """
     stored = _read(experiment, folder)
     return Results(stored.runs, experiment.compare([dict(row) for row in stored.rows]))
@@ -82,16 +79,17 @@ def _read(experiment: Experiment, folder: Path) -> Results:
     if not path.is_file():
         return Results()
     content = read_json(path)
-    if not isinstance(content, dict) or content.get("experiment") != experiment.stored or "rows" not in content:
+    if not _is_of(experiment, content):
         raise ValueError(f"{path}: received another kind of file; accepted are the results of {experiment.stored}")
-    arrays = _arrays(path.with_suffix(".npz"))
+    remedy = f"restore it, or remove {path} and run {experiment.id} again"
+    arrays = _arrays(path.with_suffix(".npz"), remedy)
     rows: list[Row] = []
     for row in content["rows"]:
         names, row = row.get("arrays") or "", {name: value for name, value in row.items() if name != "arrays"}
         for name in filter(None, names.split(",")):
             key = "/".join((*place(row, experiment.keys), name))
             if key not in arrays:
-                raise ValueError(f"{path.with_suffix('.npz')}: has no {key!r}; run {experiment.id} again")
+                raise ValueError(f"{path.with_suffix('.npz')}: has no {key!r}; {remedy}")
             row[name] = arrays[key]
         rows.append(row)
     return Results(content["runs"], rows)
@@ -103,23 +101,9 @@ def write(experiment: Experiment, folder: Path, new: Results) -> Path:
     Of several processes that store at the same time each waits for the others, and no row is lost.
     """
     path = path_of(experiment, folder)
-    with _alone(path):
+    with alone(path):
         _write(experiment, path, merge(_read(experiment, folder), new, experiment.keys))
     return path
-
-
-@contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """While no other process on this machine writes that file. The lock is in the cache: results are for git."""
-    name = hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:24]
-    lock = FileLock(cache_folder() / "locks" / f"{name}.lock")
-    with suppress(OSError):  # without a place for locks there is none
-        Path(lock.lock_file).parent.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _write(experiment: Experiment, path: Path, results: Results) -> None:
@@ -134,8 +118,19 @@ def _write(experiment: Experiment, path: Path, results: Results) -> None:
     write_json(path, {"experiment": experiment.stored, "runs": results.runs, "rows": rows})
 
 
-def _arrays(path: Path) -> dict[str, np.ndarray]:
+def _is_of(experiment: Experiment, content: Any) -> bool:
+    """Whether a file has rows and runs of an experiment."""
+    if not isinstance(content, dict) or content.get("experiment") != experiment.stored:
+        return False
+    parts = ((content.get("runs"), "id"), (content.get("rows"), "run"))
+    return all(isinstance(p, list) and all(isinstance(x, dict) and name in x for x in p) for p, name in parts)
+
+
+def _arrays(path: Path, remedy: str) -> dict[str, np.ndarray]:
     if not path.is_file():
         return {}
-    with np.load(path, allow_pickle=False) as file:
-        return dict(file)
+    try:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+            return dict(file)
+    except Exception as error:  # a damaged archive fails in any way
+        raise ValueError(f"{path}: received a file that is damaged ({error}); {remedy}") from error
