@@ -3,6 +3,7 @@ import logging
 import os
 import signal
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -200,6 +201,31 @@ def test_another_config_is_refused(tmp_path):
         fit(tiny(), data(), config(tmp_path, resume=True, groups={"scale": Optimiser("sgd")}))
     with pytest.raises(ValueError, match=r"^len\(loader\): received 6; .* 3"):
         fit(tiny(), data(batch_size=4), config(tmp_path, resume=True))
+
+
+def halved():
+    return lambda step, steps, per_epoch: 0.5
+
+
+def quartered():
+    return lambda step, steps, per_epoch: 0.25
+
+
+class Own:
+    def __call__(self, step, steps, per_epoch):
+        return 0.5
+
+
+@pytest.mark.parametrize("schedule", [halved, Own, lambda: partial(halved())])
+def test_a_schedule_of_ones_own_goes_on_wherever_it_lies(tmp_path, schedule):
+    """In another process it lies elsewhere."""
+    first, second = (Optimiser("adam", 0.01, schedule=schedule()) for _ in range(2))
+    assert repr(first) != repr(second)
+    killed(tmp_path, 5, optimiser=first)
+    assert fit(tiny(), data(), config(tmp_path, resume=True, optimiser=second)).stopped == "finished"
+    other = Optimiser("adam", 0.01, schedule=quartered())
+    with pytest.raises(ValueError, match=r"^groups\['net'\]: received .*quartered.*; the run in .* was started with"):
+        fit(tiny(), data(), config(tmp_path, resume=True, optimiser=other))
 
 
 @pytest.mark.parametrize("file", ["weights.safetensors", "state.pt"])

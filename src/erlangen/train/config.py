@@ -35,7 +35,8 @@ class Optimiser:
         nesterov: whether that momentum is Nesterov's.
         betas: of "adam" and "adamw".
         clip: the greatest norm of the group's gradient; no limit if None.
-        schedule: what multiplies the learning rate, step by step.
+        schedule: what multiplies the learning rate, step by step; a function of one's own, too, which a run that is
+            resumed knows by its name.
     """
 
     name: Literal["adam", "adamw", "sgd"] = "adam"

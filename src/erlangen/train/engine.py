@@ -14,7 +14,7 @@ from ..objectives import Objective
 from .config import Config, Optimiser, rate_on
 from .graph import Graphs
 from .noise import GlobalNoise, Share, seed_noise
-from .stack import described
+from .stack import described, words
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -75,7 +75,7 @@ class Engine:
 
     def identity(self) -> dict[str, Any]:
         """What must be the same when a run goes on: the noise, and all that is not trained."""
-        settings = {f"groups[{name!r}]": repr(s) for name, s in self.settings.items()}
+        settings = {f"groups[{name!r}]": words(s) for name, s in self.settings.items()}
         return {"seed": self.seed, **settings, **described(self.computed)}
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Self
 
@@ -14,7 +15,7 @@ from torch.func import functional_call, vmap
 from ..objectives import Objective
 from ..utils.shapes import describe
 
-__all__ = ["Stack", "constants", "described"]
+__all__ = ["Stack", "constants", "described", "words"]
 
 PLAIN = (bool, int, float, str, tuple, frozenset, type(None))  # what modules are configured with
 
@@ -164,7 +165,12 @@ def described(objective: Objective) -> dict[str, str]:
     for name, module in objective.named_modules():
         found |= {f"{name}.{key}".lstrip("."): value for key, value in _settings(module).items()}
     found |= {name: objective.get_buffer(name).tolist() for name in constants(objective)}
-    return {f"objective.{name}": repr(value) for name, value in found.items()}
+    return {f"objective.{name}": words(value) for name, value in found.items()}
+
+
+def words(setting: Any) -> str:
+    """A setting as it is in every process: functions by their names, without the places where they lie in memory."""
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(setting))
 
 
 def constants(objective: Objective) -> list[str]:
