@@ -107,6 +107,25 @@ def test_an_interrupt_leaves_a_checkpoint_of_its_step(tmp_path, at, number):
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
+@pytest.mark.parametrize(("at", "written"), [(5, [3, 5]), (6, [3, 6]), (12, [3, 6, 9, 12])])
+def test_an_interrupt_writes_no_checkpoint_twice(tmp_path, monkeypatch, at, written):
+    """The first would be removed before the second is there, and a kill between the two would lose both."""
+    steps, write = [], Checkpoints.write
+    monkeypatch.setattr(
+        Checkpoints, "write", lambda self, step, found: (steps.append(step), write(self, step, found))[1]
+    )
+    with pytest.raises(KeyboardInterrupt):
+        fit(tiny(), data(), config(tmp_path, keep=1), on_step=interrupted(at))
+    assert steps == written
+
+
+def test_an_interrupt_tries_again_what_the_disk_did_not_take(tmp_path, monkeypatch):
+    full(1, monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        fit(tiny(), data(), config(tmp_path), on_step=interrupted(3))
+    assert names(tmp_path) == ["00000003"]
+
+
 def test_a_request_to_end_that_is_an_interrupt_waits_as_well(tmp_path):
     """As commands have it."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)

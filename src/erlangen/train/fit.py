@@ -110,7 +110,8 @@ def train(
             _after(run, validation, turned=run.engine.objective.judged() != stage)
             tell(run.histories)
             if interrupted() and not run.over:
-                run.save()
+                if not run.kept:  # to write it again is to remove it first, and it may be the only one
+                    run.save()
                 break
 
 

@@ -60,6 +60,12 @@ class Run:
         """Whether nothing is left to be trained."""
         return not any(member.goes_on for member in self.members)
 
+    @property
+    def kept(self) -> bool:
+        """Whether there is a checkpoint of this very step."""
+        path = self.histories[0].checkpoint
+        return path is not None and int(path.name) == self.step
+
     def begin(self) -> None:
         """Goes on from the last good checkpoint, or starts."""
         fabric, folder = self.engine.fabric, self.config.folder
