@@ -126,6 +126,33 @@ def test_an_interrupt_tries_again_what_the_disk_did_not_take(tmp_path, monkeypat
     assert names(tmp_path) == ["00000003"]
 
 
+class Drawn:
+    """A loader whose order is from the global generator, as that of torch's own is."""
+
+    def __init__(self):
+        self.all = data(batch_size=22, shuffle=False)
+
+    def __len__(self):
+        return 3
+
+    def epoch(self, number, device, start=0):
+        (x, y) = next(iter(self.all.epoch(0, device)))
+        for rows in torch.randperm(22).split(8)[start:]:
+            yield x[rows], y[rows]
+
+
+@pytest.mark.parametrize("at", [3, 4, 9])
+def test_an_order_that_a_loader_draws_is_that_of_its_epoch(tmp_path, at):
+    whole, resumed = tiny(), tiny()
+    fields = {"validate_every": 2, "log_every": 1}
+    rows = fit(whole, Drawn(), config(None, **fields), validation=Drawn()).rows
+    with pytest.raises(KeyboardInterrupt):
+        fit(tiny(), Drawn(), config(tmp_path, **fields), validation=Drawn(), on_step=interrupted(at))
+    again = fit(resumed, Drawn(), config(tmp_path, resume=True, **fields), validation=Drawn()).rows
+    assert torch.equal(weights(resumed), weights(whole))
+    assert [row["loss"] for row in again] == [row["loss"] for row in rows]
+
+
 def test_a_request_to_end_that_is_an_interrupt_waits_as_well(tmp_path):
     """As commands have it."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from .history import History
 from .interrupt import held
 from .loader import Loader, check_loader
 from .meters import Meter
+from .noise import seed_noise
 from .progress import tracked
 from .run import Run
 
@@ -119,7 +120,7 @@ def _batches(run: Run, loader: Loader) -> Iterator[Sequence[Tensor]]:
     """What is still to come."""
     while not run.over:
         epoch, start = divmod(run.step, len(loader))
-        for batch in _loaded(run, loader.epoch(epoch, run.engine.fabric.device, start)):
+        for batch in _loaded(run, loader, epoch, start):
             yield batch
             if run.over:
                 return
@@ -128,10 +129,12 @@ def _batches(run: Run, loader: Loader) -> Iterator[Sequence[Tensor]]:
             raise ValueError(f"loader: received {got}; accepted are as many as its length, {len(loader)}")
 
 
-def _loaded(run: Run, batches: Iterable[Sequence[Tensor]]) -> Iterator[Sequence[Tensor]]:
-    """Batches of a loader, which may make something of its inputs."""
+def _loaded(run: Run, loader: Loader, epoch: int, start: int = 0) -> Iterator[Sequence[Tensor]]:
+    """Batches of a loader, which may draw their order, and make something of its inputs."""
+    device = run.engine.fabric.device
+    seed_noise(run.config.seed, 2, epoch, device=device)  # or the order would be another in a run that is resumed
     with _finite(run, ()):
-        yield from batches
+        yield from loader.epoch(epoch, device, start)
 
 
 @contextmanager
@@ -214,7 +217,7 @@ def _log(run: Run) -> None:
 def _validate(run: Run, validation: Loader) -> list[dict[str, Any]]:
     engine, meter = run.engine, Meter(run.engine.shape)
     engine.objective.eval()
-    for number, batch in enumerate(_loaded(run, validation.epoch(0, engine.fabric.device))):
+    for number, batch in enumerate(_loaded(run, validation, 0)):
         # The same noise at every validation, so that two of them differ by the weights alone.
         with _finite(run, batch):
             losses = engine.losses(batch, 1, number)

@@ -25,7 +25,10 @@ class Loader(Protocol):
         ...
 
     def epoch(self, number: int, device: torch.device, start: int = 0) -> Iterator[Sequence[Tensor]]:
-        """The batches of an epoch on the device, from `start` on; the same ones at every call with the same number."""
+        """The batches of an epoch on the device, from `start` on; the same ones at every call with the same number.
+
+        An order may be drawn from the global generators, before the first batch: `fit` seeds them by the epoch.
+        """
         ...
 
 
