@@ -298,6 +298,15 @@ def test_the_compact_part_is_mentioned(root):
         tiny_imagenet()
 
 
+@pytest.mark.parametrize("names", [None, b"", b"<html>404</html>", b"0\tn1\tcat\n" * 49, b"\x1f\x8b\x08"])
+def test_damaged_names_of_classes_are_reported(root, names):
+    (root / "tiny_imagenet50").mkdir()
+    if names is not None:
+        write(root / "tiny_imagenet50" / "classes.txt", names)
+    with pytest.raises(ValueError, match=r"tiny_imagenet50.classes\.txt: not readable .*; fetch the file again"):
+        tiny_imagenet50("test")
+
+
 def test_gtsrb_is_not_to_be_downloaded():
     with pytest.raises(DataUnavailableError, match=r"gtsrb10/test.npz is not at hand, .*set ERLANGEN_DATA"):
         gtsrb10("test")

@@ -72,9 +72,12 @@ def tiny_imagenet50(split: str = "train", *, download: bool = True) -> DataSet:
 
 def _compact(folder: Path, split: str) -> DataSet:
     """JPEGs without their headers, of which there are two."""
-    path = folder / ("train.npz" if split == "train" else "val.npz")
-    lines = (folder / "classes.txt").read_text(encoding="utf-8").splitlines()
-    classes = tuple(line.split("\t")[2] for line in lines if line)
+    path, names = folder / ("train.npz" if split == "train" else "val.npz"), folder / "classes.txt"
+    with reading(names):
+        lines = [line.split("\t") for line in names.read_text(encoding="utf-8").splitlines() if line]
+        if [len(line) for line in lines] != [3] * 50:
+            raise ValueError(f"{len(lines)} lines, where 50 with a number, a code and a name are accepted")
+    classes = tuple(line[2] for line in lines)
     with reading(path), np.load(path, allow_pickle=False) as file:
         z = {key: file[key] for key in ("header", "header_offset", "header_id", "scan", "offset", "label")}
         headers = [z["header"][a:b].tobytes() for a, b in pairwise(z["header_offset"].tolist())]
