@@ -107,6 +107,8 @@ def test_what_could_not_be_stored_is_not_computed(place, monkeypatch):
     monkeypatch.setattr(run_module, "_one", lambda *_: pytest.fail("it was run"))
     with pytest.raises(ValueError, match=r"figure2\.json: not a JSON file"):
         list(reproduce([experiments()[name] for name in ("ltt/figure3", "ltt/figure2")], place, smoke=True))
+    with pytest.raises(NotADirectoryError, match="figure2"):
+        list(reproduce([experiments()["ltt/figure2"]], folder / "figure2.json", smoke=True))
 
 
 def test_where_one_fails_the_others_go_on(place, monkeypatch, caplog):

@@ -14,7 +14,7 @@ import torch
 
 from ..utils.processes import processes
 from .base import Experiment, NoRows, experiments
-from .store import Results, read, record, write
+from .store import Results, path_of, read, record, write
 
 __all__ = ["pick_device", "reproduce"]
 
@@ -64,12 +64,13 @@ def reproduce(
 
     Raises:
         RuntimeError: what the first that failed said, when the others are done.
-        ValueError: what is stored cannot be read; nothing was run.
+        OSError, ValueError: rows have no place, or what is stored there cannot be read; nothing was run.
     """
     jobs = (min(len(seeds), MOST, os.cpu_count() or 1) if device == "cuda" else 1) if jobs is None else jobs
     configs = {e.id: [e.config(smoke=smoke, device=device, seed=s, **changes or {}) for s in seeds] for e in chosen}
-    for experiment in chosen:
-        read(experiment, folder)  # what could not be added to is refused before hours of training, not after
+    for experiment in chosen:  # what could not be stored is refused before hours of training, not after
+        read(experiment, folder)
+        path_of(experiment, folder).parent.mkdir(parents=True, exist_ok=True)
     total = sum(len(e.parts(config)) for e in chosen for config in configs[e.id])
     seeds_of = (((e, *found) for found in _seeds(e.id, configs[e.id], folder, device, jobs)) for e in chosen)
     for done, (experiment, results, path) in enumerate(_all(seeds_of), 1):
