@@ -99,8 +99,8 @@ def _try(objectives: Sequence[Objective], loaders: Sequence[Loader], engine: Sta
 
 def _host_noise() -> Any:
     """The states of generators that know nothing of objectives that are mapped over."""
-    _, numbers, *rest = np.random.get_state()  # noqa: NPY002
-    return random.getstate(), bytes(numbers), rest
+    state: Any = np.random.get_state()  # noqa: NPY002
+    return random.getstate(), bytes(state[1]), state[2:]
 
 
 class StackEngine(Engine):
