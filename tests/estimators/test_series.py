@@ -510,3 +510,24 @@ def test_arrays_that_may_only_be_read_are_read():
         array.setflags(write=False)
     assert np.array_equal(model.inverse_transform(aligned, theta), model.inverse_transform(aligned))
     assert np.array_equal(model.transform(x), aligned)
+
+
+@pytest.mark.parametrize("kind", [SeriesAligner, TimeWarpClassifier])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_tensors_are_arrays_also_with_a_graph(kind, dtype):
+    x = torch.randn(4, 9, generator=torch.Generator().manual_seed(0)).to(dtype)
+    own, y = {**QUICK, **({"epochs": 1} if kind is TimeWarpClassifier else {})}, [0, 1] * 2
+    plain = x.float().numpy() if dtype == torch.float32 else x.double().numpy()
+    model, other = kind(**own).fit(x.clone().requires_grad_(), y), kind(**own).fit(plain, y)
+    np.testing.assert_array_equal(model.theta_, other.theta_)
+    found = model.transform(x.clone().requires_grad_())
+    assert found.dtype == plain.dtype
+    np.testing.assert_array_equal(found, other.transform(plain))
+    np.testing.assert_array_equal(model.warps([one.clone().requires_grad_() for one in x]), other.warps(plain))
+
+
+def test_single_precision_is_kept_in_any_order_of_bytes():
+    x = np.random.default_rng(0).normal(size=(4, 9)).astype(">f4")
+    model = SeriesAligner(**QUICK).fit(x)
+    assert model.transform(x).dtype == np.float32
+    np.testing.assert_array_equal(model.transform(x), model.transform(x.astype(np.float32)))

@@ -91,9 +91,12 @@ def _kept(series: Sequence[np.ndarray], missing: Missing) -> list[int]:
 
 
 def unmasked(x: Any) -> np.ndarray:
-    """An array; what a masked array hides is missing."""
+    """An array; what a masked array hides is missing, and of a tensor the values count."""
     if isinstance(x, np.ma.MaskedArray):
         return np.ma.filled(x.astype(np.float64), np.nan)
+    if isinstance(x, Tensor):
+        x = x.detach().cpu()
+        return (x.float() if x.dtype == torch.bfloat16 else x).numpy()  # which numpy has no word for
     return np.asarray(x)
 
 

@@ -104,9 +104,9 @@ class SeriesEstimator(TransformerMixin, BaseEstimator):
         if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1:  # as unequal lengths are often kept
             X = list(X)
         if isinstance(X, list | tuple):
-            X = [unmasked(one) if isinstance(one, np.ma.MaskedArray) else one for one in X]
+            X = [_plain(one) for one in X]
         if not (isinstance(X, list | tuple) and len({np.shape(one) for one in X}) > 1):
-            X = self._array(unmasked(X) if isinstance(X, np.ma.MaskedArray) else X, reset)
+            X = self._array(_plain(X), reset)
         how: Any = {"missing": self.missing, "unequal": self.unequal, "length": None if reset else self.length_in_}
         x = stack_series(list(X), dtype=torch.float64, **how).x
         if reset:
@@ -209,9 +209,8 @@ class SeriesEstimator(TransformerMixin, BaseEstimator):
 
     def _like(self, x: Tensor, X: Any) -> np.ndarray:
         """With as many dimensions as the input, and in single precision where that is."""
-        single = getattr(X, "dtype", None) == np.float32
-        found = x.numpy().astype(np.float32 if single else np.float64)
-        flat = not isinstance(X, list | tuple) and np.asarray(X).ndim == 2
+        found = x.numpy().astype(np.float32 if _single(X) else np.float64)
+        flat = not isinstance(X, list | tuple) and np.asarray(_plain(X)).ndim == 2
         return found[:, 0] if flat else found
 
     def __sklearn_tags__(self) -> Any:
@@ -242,6 +241,17 @@ def _size(x: Tensor, over: tuple[int, ...]) -> Tensor:
     """The largest absolute value, 1 where there is none."""
     size = x.abs().amax(over, keepdim=True)
     return torch.where(size > 0, size, 1.0)
+
+
+def _plain(X: Any) -> Any:
+    """Masked arrays and tensors as arrays; all else as it is."""
+    return unmasked(X) if isinstance(X, np.ma.MaskedArray | Tensor) else X
+
+
+def _single(X: Any) -> bool:
+    """Whether an array or a tensor is in single precision, in any order of its bytes."""
+    kind = getattr(X, "dtype", None)
+    return kind == torch.float32 if isinstance(X, Tensor) else getattr(kind, "str", "")[1:] == "f4"
 
 
 def _shape(X: Any) -> tuple[int, ...]:
