@@ -531,3 +531,13 @@ def test_single_precision_is_kept_in_any_order_of_bytes():
     model = SeriesAligner(**QUICK).fit(x)
     assert model.transform(x).dtype == np.float32
     np.testing.assert_array_equal(model.transform(x), model.transform(x.astype(np.float32)))
+
+
+@pytest.mark.parametrize("kind", [SeriesAligner, TimeWarpClassifier])
+def test_it_learns_where_gradients_are_off(kind):
+    x, y = torch.randn(4, 9, generator=torch.Generator().manual_seed(0)), [0, 1] * 2
+    own = {**QUICK, **({"epochs": 1} if kind is TimeWarpClassifier else {})}
+    with torch.inference_mode():
+        inside = kind(**own).fit(x.clone(), y)
+        assert inside.transform(x.clone()).shape == x.shape
+    np.testing.assert_array_equal(inside.theta_, kind(**own).fit(x, y).theta_)

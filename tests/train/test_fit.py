@@ -8,7 +8,7 @@ import torch
 from erlangen.distributions import StudentT
 from erlangen.models import Averaged
 from erlangen.objectives import PSTN, Objective
-from erlangen.train import Alarm, Config, Cosine, Diverged, Optimiser, StepDecay, TensorLoader, fit
+from erlangen.train import Alarm, Config, Cosine, Diverged, Optimiser, StepDecay, TensorLoader, fit, fit_many
 from erlangen.transforms import Affine
 from erlangen.utils.io import read_jsonl
 
@@ -264,6 +264,24 @@ def test_it_trains_where_gradients_are_off(off):
     with off():
         assert fit(other, batches, config(steps=3)).column("loss") == expected.column("loss")
         assert not torch.is_grad_enabled()
+
+
+def test_a_run_goes_on_where_gradients_are_off(tmp_path):
+    whole, first, last = tiny(), tiny(), tiny()
+    fit(whole, data(), config(steps=4))
+    with torch.inference_mode():
+        fit(first, data(), config(steps=2, folder=tmp_path))
+        fit(last, data(), config(steps=4, folder=tmp_path, resume=True))
+    assert all(map(torch.equal, last.parameters(), whole.parameters()))
+
+
+def test_weights_that_cannot_be_trained_are_refused():
+    with torch.inference_mode():
+        objective = tiny()
+        with pytest.raises(ValueError, match=r"^objective: received weights that were made under"):
+            fit(objective, data(), config(steps=1))
+    with pytest.raises(ValueError, match=r"^objectives\[1\]: received weights that were made under"):
+        fit_many([tiny(), objective], [data(), data()], config(steps=1))
 
 
 def test_compile_compiles_the_forward(monkeypatch):

@@ -91,6 +91,7 @@ class SeriesAligner(SeriesEstimator):
         self.random_state = random_state
         self.device = device
 
+    @torch.inference_mode(False)  # in which no weights could be made
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learns to align series.
 

@@ -104,6 +104,7 @@ class TimeWarpClassifier(ClassifierMixin, SeriesEstimator):
         self.random_state = random_state
         self.device = device
 
+    @torch.inference_mode(False)  # in which no weights could be made
     def fit(self, X: Any, y: Any) -> Self:
         """Trains localiser and classifier together.
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ..objectives import Objective
+from ..utils.shapes import describe
 from .config import Config, Optimiser, rate_on
 from .graph import Graphs
 from .noise import GlobalNoise, Share, seed_noise
@@ -19,9 +20,18 @@ from .stack import described, words
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-__all__ = ["Engine", "launch"]
+__all__ = ["Engine", "check_objective", "launch"]
 
 WHOLE = {"SingleDeviceStrategy", "DDPStrategy"}  # each process has all weights, as checkpoints need
+
+
+def check_objective(name: str, objective: object) -> None:
+    """Raises a `ValueError` unless it is an objective whose weights can be trained."""
+    if not isinstance(objective, Objective):
+        raise ValueError(f"{name}: received {describe(objective)}; accepted is an Objective")
+    if any(tensor.is_inference() for tensor in (*objective.parameters(), *objective.buffers())):
+        got = "weights that were made under torch.inference_mode"
+        raise ValueError(f"{name}: received {got}; accepted is one that was made outside of it, or under no_grad")
 
 
 def launch(objective: Objective, config: Config) -> Fabric:

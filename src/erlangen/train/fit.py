@@ -14,10 +14,10 @@ from torch import Tensor
 
 from ..objectives import Objective
 from ..utils.seeds import seeded
-from ..utils.shapes import NotFinite, describe
+from ..utils.shapes import NotFinite
 from .alarm import Collapsed
 from .config import Config
-from .engine import Engine, launch
+from .engine import Engine, check_objective, launch
 from .history import History
 from .interrupt import held
 from .loader import Loader, check_loader
@@ -34,6 +34,7 @@ __all__ = ["check_batches", "fit", "train"]
 LOG = logging.getLogger("erlangen.train")
 
 
+@torch.inference_mode(False)  # in which nothing that is trained could be made, or read back
 def fit(
     objective: Objective,
     loader: Loader,
@@ -72,8 +73,7 @@ def fit(
         KeyboardInterrupt: the run was interrupted.
         OSError: the last checkpoint could not be written; the objective has its weights.
     """
-    if not isinstance(objective, Objective):
-        raise ValueError(f"objective: received {describe(objective)}; accepted is an Objective")
+    check_objective("objective", objective)
     check_batches(config, {"loader": loader, "validation": validation})
     fabric = launch(objective, config) if fabric is None else fabric
     run = Run(Engine(objective, config, fabric), config, len(loader))
@@ -102,8 +102,7 @@ def train(
     # Of several processes each would stop at a step of its own.
     whole = run.checkpoints is not None and run.engine.fabric.world_size == 1
     bar = tracked(run.step, run.steps, show)
-    learning = torch.inference_mode(False), torch.enable_grad()  # whatever is around
-    with learning[0], learning[1], seeded(run.config.seed), held(whole) as interrupted, bar as tell:
+    with torch.enable_grad(), seeded(run.config.seed), held(whole) as interrupted, bar as tell:
         for batch in _batches(run, loader):
             stage = run.engine.objective.judged()
             losses = _step(run, batch)

@@ -16,7 +16,7 @@ from ..objectives import Objective
 from ..utils.seeds import seeded
 from ..utils.shapes import describe
 from .config import Config, Optimiser
-from .engine import Engine, launch
+from .engine import Engine, check_objective, launch
 from .fit import check_batches, train
 from .history import History
 from .joined import Joined
@@ -28,6 +28,7 @@ from .stack import Stack, constants
 __all__ = ["fit_many"]
 
 
+@torch.inference_mode(False)
 def fit_many(
     objectives: Sequence[Objective],
     loaders: Sequence[Loader],
@@ -228,8 +229,7 @@ def _check(
     if not objectives:
         raise ValueError("objectives: received none; accepted is at least one")
     for place, objective in enumerate(objectives):
-        if not isinstance(objective, Objective):
-            raise ValueError(f"objectives[{place}]: received {describe(objective)}; accepted is an Objective")
+        check_objective(f"objectives[{place}]", objective)
         if (twin := next(k for k, other in enumerate(objectives) if other is objective)) != place:
             got = f"the same object as objectives[{twin}], which can only become one of the two"
             raise ValueError(f"objectives[{place}]: received {got}; accepted is one of its own")
