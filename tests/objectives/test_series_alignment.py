@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
@@ -32,6 +33,12 @@ def test_variance_about_mean_of_classes():
     expected = sum(((g - g.mean(0)) ** 2).sum() for g in groups) / (7 - 3) / 10
     assert variance_about_mean(x, y).item() == pytest.approx(expected.item())
     assert variance_about_mean(x[:1]).item() == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_the_variance_in_half_precision_is_computed_in_single(dtype):
+    x = (300 * torch.randn(50, 2, 9)).to(dtype)  # squares of which are beyond what float16 holds
+    torch.testing.assert_close(variance_about_mean(x), variance_about_mean(x.float()), rtol=0, atol=0)
 
 
 def test_the_variance_of_many_series_takes_little_memory():
@@ -105,6 +112,16 @@ def test_all_warps_together_have_a_price():
             r"shape \(3, 3\).*accepted is a class for each, \(3,\)",
         ),
         (lambda: build()((torch.zeros(3, 1, 5), torch.zeros(1))), r"accepted is a class for each, \(3,\)"),
+        (lambda: build()((np.zeros((3, 1, 5)),)), "batch: received ndarray"),
+        (
+            lambda: build().float()((torch.zeros(3, 1, 5),)),
+            "x: received a float64 tensor .* the model is torch.float32",
+        ),
+        (lambda: variance_about_mean(torch.zeros(3, 1, 5), torch.zeros(2)), r"y: .*a class for each, \(3,\)"),
+        (lambda: variance_about_mean(torch.zeros(3, 1, 5), [0, 0, 1]), "y: received list"),
+        (lambda: variance_about_mean(torch.zeros(3, 5)), r"x: received .*series \(N, C, L\)"),
+        (lambda: variance_about_mean(torch.zeros(3, 1, 5).long()), "x: received a int64 tensor"),
+        (lambda: variance_about_mean(np.zeros((3, 1, 5))), "x: received ndarray"),
     ],
 )
 def test_what_does_not_fit_is_refused(make, message):

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from ..distributions import Conditional, check_over
 from ..transforms import CPAB
-from ..utils.shapes import check_tensor, check_weight
+from ..transforms.warp import signal_like
+from ..utils.shapes import check_tensor, check_weight, compute_dtype
 from .base import Objective
 
 __all__ = ["SeriesAlignment", "variance_about_mean"]
@@ -25,9 +26,12 @@ def variance_about_mean(x: Tensor, y: Tensor | None = None) -> Tensor:
     square.
 
     Shape:
-        x: `(N, C, L)`; y: `(N,)`, or None for one class; result: `()`.
+        x: `(N, C, L)`, floating-point; y: `(N,)`, or None for one class; result: `()`, in single precision at least.
     """
-    y = torch.zeros(len(x), device=x.device) if y is None else y
+    ok = isinstance(x, Tensor) and x.ndim == 3 and x.is_floating_point()
+    x = check_tensor("x", x, "floating-point series (N, C, L)", ok)
+    x, y = x.to(compute_dtype(x)), torch.zeros(len(x), device=x.device) if y is None else y
+    check_tensor("y", y, f"a class for each, ({len(x)},)", isinstance(y, Tensor) and y.shape == x.shape[:1])
     _, place, size = y.unique(return_inverse=True, return_counts=True)
     sums = x.new_zeros(len(size), *x.shape[1:]).index_add(0, place, x)
     means = sums / size[:, None, None]
@@ -86,9 +90,10 @@ class SeriesAlignment(Objective):
     def forward(self, batch: Sequence[Tensor]) -> dict[str, Tensor]:
         """The loss and its parts."""
         x, y = batch[0], batch[1] if len(batch) > 1 else None
-        check_tensor("batch", x, "series (B, C, L)", x.ndim == 3)
+        check_tensor("batch", x, "series (B, C, L)", isinstance(x, Tensor) and x.ndim == 3)
         if y is not None:
             check_tensor("batch", y, f"a class for each, ({len(x)},)", isinstance(y, Tensor) and y.shape == x.shape[:1])
+        x = signal_like(x, self.transform.bounds)
         theta = self.conditional(x).mode
         means = _means(self.transform(x, theta), y)
         error = (x - self.transform(means, -theta)).square().mean()
