@@ -2,6 +2,7 @@
 
 import pickle
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -200,6 +201,30 @@ def test_the_unit_of_a_channel_does_not_matter(unit):
     assert other.scale_[0, 1].item() == unit * model.scale_[0, 1].item()
 
 
+@pytest.mark.parametrize("unit", [2.0**-480, 2.0**480, 2.0**-900, 2.0**1000])
+def test_the_variance_is_right_in_any_unit_or_said_to_be_lost(unit):
+    x = np.random.default_rng(0).normal(size=(20, 9))
+    model = SeriesAligner(**QUICK).fit(x)
+    held = 2.0**-500 < unit < 2.0**500
+    with nullcontext() if held else pytest.warns(UserWarning, match=r"X: .*whose variance float64 cannot hold"):
+        other = SeriesAligner(**QUICK).fit(unit * x)
+    np.testing.assert_array_equal(other.mean_, unit * model.mean_)
+    if held:
+        assert (other.variance_before_, other.variance_) == tuple(
+            v * unit * unit for v in (model.variance_before_, model.variance_)
+        )
+
+
+@pytest.mark.parametrize("kind", [SeriesAligner, TimeWarpClassifier])
+def test_series_in_a_unit_far_from_that_of_the_fit_are_refused_by_name(kind):
+    x = np.random.default_rng(0).normal(size=(4, 9))
+    model = kind(**QUICK, **({"epochs": 1} if kind is TimeWarpClassifier else {})).fit(x, [0, 1] * 2)
+    with pytest.raises(
+        ValueError, match=r"^X: received values up to .*e\+60 in size; accepted are those in the unit of fit"
+    ):
+        model.transform(1e60 * x)
+
+
 @pytest.mark.parametrize("value", [0.0, 0.1, -1e-30, 1e9])
 def test_what_differs_by_rounding_is_constant(value):
     x = np.full((5, 9), value)
@@ -254,7 +279,14 @@ def test_what_is_masked_is_missing():
 
 @pytest.mark.parametrize("kind", [SeriesAligner, TimeWarpClassifier])
 @pytest.mark.filterwarnings("ignore:invalid value")
-@pytest.mark.parametrize(("y", "message"), [([np.nan, 1.0], "y contains NaN"), ([None, "a"], "label type")])
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        ([np.nan, 1.0], "y contains NaN"),
+        ([None, "a"], "label type"),
+        (["a", None], "y: received labels that have no order"),
+    ],
+)
 def test_labels_that_are_none_are_refused(kind, y, message):
     with pytest.raises(ValueError, match=message):
         kind(**QUICK).fit(np.ones((2, 9)), y)

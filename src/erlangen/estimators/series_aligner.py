@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import warnings
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -131,9 +134,8 @@ class SeriesAligner(SeriesEstimator):
         if self.normalise == "each":
             compared = self._normalised(x)
             both = compared, self._warp(compared, torch.from_numpy(self.theta_))
-        self.variance_before_, self.variance_ = (float(variance_about_mean(s, labels)) for s in both)
-        groups = [aligned[labels == label].mean(0) for label in labels.unique()]
-        self.mean_ = torch.stack(groups).numpy()
+        self.variance_before_, self.variance_ = _variances(both, labels)
+        self.mean_ = torch.cat([moments(aligned[labels == label], (0,))[0] for label in labels.unique()]).numpy()
         return self
 
     def _normalised(self, x: torch.Tensor) -> torch.Tensor:
@@ -141,6 +143,18 @@ class SeriesAligner(SeriesEstimator):
             return super()._normalised(x)
         offset, scale = moments(x, (2,))
         return (x - offset) / scale
+
+
+def _variances(both: Sequence[torch.Tensor], labels: torch.Tensor) -> list[float]:
+    """The variance of each about its means, taken in a unit whose squares are neither too large nor too small."""
+    size = float(both[0].abs().max())
+    unit = 2.0 ** (math.frexp(size)[1] - 1)  # a power of two, of which nothing is rounded
+    parts = [float(variance_about_mean(x / unit, labels)) for x in both]
+    found = [part * unit * unit for part in parts]
+    if any(part > 0 and value in (0, math.inf) for part, value in zip(parts, found, strict=True)):
+        got = f"X: received values up to {size:.4g} in size, whose variance float64 cannot hold"
+        warnings.warn(f"{got}: `variance_before_` and `variance_` are {found}; rescale them", stacklevel=5)
+    return found
 
 
 def _continuous(y: Any) -> bool:

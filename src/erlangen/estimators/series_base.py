@@ -144,8 +144,12 @@ class SeriesEstimator(TransformerMixin, BaseEstimator):
         """The place of the label of each series among `classes_`, which this notes, `(n,)`."""
         y = column_or_1d(y, warn=True)
         check_consistent_length(x, y)
-        check_classification_targets(y)
-        self.classes_, index = np.unique(y, return_inverse=True)
+        try:
+            check_classification_targets(y)
+            self.classes_, index = np.unique(y, return_inverse=True)
+        except TypeError:
+            got = f"labels that have no order, of the kinds {sorted({type(label).__name__ for label in y})}"
+            raise ValueError(f"y: received {got}; accepted are labels of one kind, and none that lacks") from None
         return torch.from_numpy(index.astype(np.int64))
 
     def _standardise(self, x: Tensor) -> None:
@@ -158,7 +162,12 @@ class SeriesEstimator(TransformerMixin, BaseEstimator):
 
     def _scaled(self, x: Tensor) -> Tensor:
         """The same in the type of the networks."""
-        return self._normalised(x).to(self.transform_.bounds.dtype)
+        scaled = self._normalised(x).to(self.transform_.bounds.dtype)
+        if not scaled.isfinite().all():
+            got = f"values up to {float(x.abs().max()):.4g} in size"
+            accepted = f"those in the unit of fit, whose deviation is {float(self.scale_.min()):.4g}"
+            raise ValueError(f"X: received {got}; accepted are {accepted}")
+        return scaled
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
