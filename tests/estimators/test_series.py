@@ -4,6 +4,7 @@ import pickle
 import time
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +18,9 @@ sklearn = pytest.importorskip("sklearn", reason="the estimators of series need s
 
 from sklearn.base import clone  # noqa: E402
 from sklearn.exceptions import NotFittedError  # noqa: E402
+from sklearn.pipeline import make_pipeline  # noqa: E402
+from sklearn.preprocessing import StandardScaler  # noqa: E402
+from sklearn.utils._set_output import ADAPTERS_MANAGER  # noqa: E402
 from sklearn.utils.estimator_checks import check_estimator  # noqa: E402
 
 from erlangen.estimators import SeriesAligner, TimeWarpClassifier  # noqa: E402
@@ -573,3 +577,31 @@ def test_it_learns_where_gradients_are_off(kind):
         inside = kind(**own).fit(x.clone(), y)
         assert inside.transform(x.clone()).shape == x.shape
     np.testing.assert_array_equal(inside.theta_, kind(**own).fit(x, y).theta_)
+
+
+def test_aligned_series_have_the_names_of_their_columns(monkeypatch):
+    x, names = np.random.default_rng(0).normal(size=(6, 9)), [f"x{i}" for i in range(9)]
+    table = SimpleNamespace(create_container=lambda x, original, columns: (x, columns().tolist()))
+    monkeypatch.setitem(ADAPTERS_MANAGER.adapters, "pandas", table)
+    model = SeriesAligner(**QUICK).fit(x)
+    plain = model.transform(x)
+    found, columns = model.set_output(transform="pandas").transform(x)
+    np.testing.assert_array_equal(found, plain)
+    assert columns == names
+    whole = make_pipeline(StandardScaler(), SeriesAligner(**QUICK)).set_output(transform="default").fit(x)
+    assert whole.get_feature_names_out(names[::-1]).tolist() == names[::-1]
+    x[:, 7:] = np.nan  # an end that no series has
+    short = SeriesAligner(**QUICK, missing="interpolate").fit(x)
+    assert short.get_feature_names_out().tolist() == names[: short.transform(x).shape[1]] == names[:7]
+
+
+@pytest.mark.parametrize("make", [lambda x: x[:, None], list], ids=["channels", "list"])
+def test_what_is_no_table_stays_an_array(make):
+    x = make(np.random.default_rng(0).normal(size=(6, 9)))
+    with sklearn.config_context(transform_output="pandas"):
+        model = SeriesAligner(**QUICK).fit(x)
+        assert model.transform(x).shape == (6, 1, 9)
+    assert not hasattr(model, "get_feature_names_out")
+    assert not hasattr(model, "set_output")
+    table = np.random.default_rng(0).normal(size=(6, 9))
+    assert model.fit(table).get_feature_names_out().tolist() == [f"x{i}" for i in range(9)]

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import check_array, check_random_state
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 from torch import Tensor
@@ -28,7 +29,14 @@ SKETCH = 4  # numbers that are kept of a series
 ROUNDING = 16  # units in the last place, up to which values are the same
 
 
-class SeriesEstimator(TransformerMixin, BaseEstimator):
+def _tabular(estimator: Any) -> bool:
+    """Whether aligned series are a table, whose columns have names: unless it was fitted on something else."""
+    if not getattr(estimator, "_table", True):
+        raise AttributeError("series that are no table (n, time) have no names of columns")
+    return True
+
+
+class SeriesEstimator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """An estimator of series `(n, channels, time)` that has learned how to warp their time.
 
     Subclasses have the parameters `missing`, `unequal`, `random_state` and `width`, and leave `transform_` (a `CPAB`),
@@ -45,6 +53,7 @@ class SeriesEstimator(TransformerMixin, BaseEstimator):
     classes_: Any
     theta_: np.ndarray
     _aligned: Tensor
+    _table: bool
     offset_: Tensor
     scale_: Tensor
     transform_: Transform
@@ -94,11 +103,21 @@ class SeriesEstimator(TransformerMixin, BaseEstimator):
             raise ValueError(f"theta: received {theta.dtype} of shape {theta.shape}; accepted are finite {wanted}")
         return self._like(self._warp(x, -torch.tensor(theta, dtype=torch.float64)), X)
 
+    @available_if(_tabular)
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """The names of the moments of aligned series, those of the columns of X: for `set_output`, and pipelines.
+
+        There are none for an estimator that was fitted on series `(n, channels, time)` or a list of them: aligned
+        series are arrays then, whatever `set_output` asks for.
+        """
+        return super().get_feature_names_out(input_features)[: self.length_in_]
+
     def _read(self, X: Any, *, reset: bool = False) -> Tensor:
         """Series of one length in double precision; at `reset` notes their number of channels and length."""
         if reset:
             for name in ("theta_", "feature_names_in_"):  # a fit that is interrupted leaves nothing that is half new
                 vars(self).pop(name, None)
+            self._table = _is_table(X)
         if self.missing not in ("raise", "interpolate"):
             raise ValueError(f"missing: received {self.missing!r}; accepted are 'raise' and 'interpolate'")
         if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1:  # as unequal lengths are often kept
@@ -219,8 +238,7 @@ class SeriesEstimator(TransformerMixin, BaseEstimator):
     def _like(self, x: Tensor, X: Any) -> np.ndarray:
         """With as many dimensions as the input, and in single precision where that is."""
         found = x.numpy().astype(np.float32 if _single(X) else np.float64)
-        flat = not isinstance(X, list | tuple) and np.asarray(_plain(X)).ndim == 2
-        return found[:, 0] if flat else found
+        return found[:, 0] if _is_table(X) else found
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -255,6 +273,11 @@ def _size(x: Tensor, over: tuple[int, ...]) -> Tensor:
 def _plain(X: Any) -> Any:
     """Masked arrays and tensors as arrays; all else as it is."""
     return unmasked(X) if isinstance(X, np.ma.MaskedArray | Tensor) else X
+
+
+def _is_table(X: Any) -> bool:
+    """Whether these are series `(n, time)` in an array, and not in a list."""
+    return not isinstance(X, list | tuple) and np.asarray(_plain(X)).ndim == 2
 
 
 def _single(X: Any) -> bool:
