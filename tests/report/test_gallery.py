@@ -1,6 +1,8 @@
 import importlib.util
 import inspect
 import io
+import os
+import signal
 from pathlib import Path
 
 import matplotlib
@@ -11,6 +13,7 @@ from PIL import Image
 
 import erlangen.transforms
 from erlangen.report.conventions import FIGURES, figures
+from erlangen.report.densities import densities
 from erlangen.report.exhibits import PICTURES, SERIES, coordinates
 from erlangen.report.gallery import LENGTH, gallery
 from erlangen.transforms import CPAB, Affine, FiniteGroup, Group, Rotations, Spatial, Transform
@@ -99,6 +102,19 @@ def test_coordinates_as_text():
     assert coordinates(Affine("tx", "ty", "angle")) == "tx, ty ∈ [−0.25, 0.25]; angle ∈ [−π, π]"
     assert coordinates(CPAB((3, 3))) == "theta0 … theta33 ∈ [−0.5, 0.5]"
     assert coordinates(Rotations(4)) == "index ∈ {0, …, 3}"
+
+
+@pytest.mark.parametrize("draw", [figures, lambda folder: densities(folder, folder)], ids=["figures", "densities"])
+def test_a_write_that_is_cut_off_leaves_the_old_figure(draw, tmp_path, monkeypatch):
+    for module in ("conventions", "densities"):
+        monkeypatch.setattr(f"erlangen.report.{module}.FIGURES", {"one": lambda *results: b"new"})
+    (tmp_path / "one.png").write_bytes(b"old")
+    with monkeypatch.context() as cut:
+        cut.setattr("os.fsync", lambda file: os.kill(os.getpid(), signal.SIGINT))
+        with pytest.raises(KeyboardInterrupt):
+            draw(tmp_path)
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("one.png", b"old")]
+    assert draw(tmp_path)[0].read_bytes() == b"new"
 
 
 def test_figures_of_the_documentation(tmp_path):

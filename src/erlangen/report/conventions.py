@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..data import landmarks, picture, series
 from ..transforms import CPAB, HSV, Affine, Crop, TimeAffine
+from ..utils.io import write_bytes
 from .canvas import Canvas
 from .gallery import Progress, gallery_picture
 from .panels import Line, Panel, act_row, number, paint
@@ -43,7 +44,7 @@ def figures(folder: str | os.PathLike[str], progress: Progress | None = None) ->
     for k, (name, draw) in enumerate(FIGURES.items()):
         tell(k / len(FIGURES), name)
         paths.append(folder / f"{name}.png")
-        paths[-1].write_bytes(draw())
+        write_bytes(paths[-1], draw())
     tell(1.0, "done")
     return paths
 

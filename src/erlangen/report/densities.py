@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from PIL import Image as Pillow
 
-from ..utils.io import read_json
+from ..utils.io import read_json, write_bytes
 from .canvas import Canvas
 from .gallery import Progress
 from .style import ACCENT, COLOURS, INK, MUTED
@@ -231,6 +231,6 @@ def densities(
     for k, (name, draw) in enumerate(FIGURES.items()):
         tell(k / len(FIGURES), name)
         paths.append(folder / f"{name}.png")
-        paths[-1].write_bytes(draw(Path(results)))
+        write_bytes(paths[-1], draw(Path(results)))
     tell(1.0, "done")
     return paths

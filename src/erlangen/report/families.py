@@ -39,7 +39,7 @@ from ..distributions import (
     StudentT,
     quadrature,
 )
-from ..utils.io import provenance, write_json
+from ..utils.io import provenance, write_json, write_npz
 from ..utils.processes import processes
 from ..utils.seeds import seeded
 from .gallery import Progress
@@ -255,5 +255,5 @@ def compute_families(
     folder = Path(folder)
     paths = [folder / "families.json", folder / "families.npz"]
     write_json(paths[0], {"provenance": provenance(budget, seconds=time.perf_counter() - start), "rows": rows})
-    np.savez_compressed(paths[1], **kept)  # pyright: ignore[reportArgumentType]
+    write_npz(paths[1], kept)
     return paths
