@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from erlangen.align import mean_shift
-from erlangen.distributions import Conditional, Mixture
+from erlangen.align import calibrate_gate, mean_shift
+from erlangen.distributions import Conditional, Dirac, Mixture
 from erlangen.distributions.bounded import BoundedDensity
 from erlangen.distributions.gaussian import GaussianDensity
 from erlangen.transforms import Affine, Crop, Rotations
@@ -138,6 +138,16 @@ def test_a_step_comes_after_those_before_it():
     second = move.element(conditional(move.act(first, x)).sample())
     torch.testing.assert_close(aligned.g, move.compose(second, first), rtol=0, atol=1e-4)
     assert (move.compose(first, second) - aligned.g).abs().max() > 0.01
+
+
+def test_points_have_no_gate():
+    turn, x = Affine("angle"), torch.rand(2, 1, 8, 8)
+    q = Dirac.over(turn, 64, encoder=nn.Flatten()).to(x.dtype)
+    assert mean_shift(x, turn, q).converged.all()
+    with pytest.raises(ValueError, match=r"^gate: received 0.1 of points without a density \(a Dirac\)"):
+        mean_shift(x, turn, q, gate=0.1)
+    with pytest.raises(ValueError, match=r"^conditional: received one of points without a density \(a Dirac\)"):
+        calibrate_gate(x, turn, q, share=0.0)
 
 
 def test_groups_and_others():

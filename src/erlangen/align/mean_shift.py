@@ -98,6 +98,8 @@ def mean_shift(
     if gate is not None and (not isinstance(gate, int | float) or math.isnan(gate)):
         raise ValueError(f"gate: received {gate!r}; accepted is a difference of log-densities, or None")
     x = _checked(x, transform, conditional)
+    if gate is not None:
+        _check_density("gate", f"{gate!r}", conditional, x)
     free = torch.tensor([name in along for name in transform.names], device=x.device)
     advance = _adder(transform, len(x)) if rule == "additive" else _composer(transform)
     (low, high), origin = transform.bounds, transform.origin.expand(len(x), -1)
@@ -147,6 +149,7 @@ def calibrate_gate(
     x = _checked(x, transform, conditional)
     if not len(x):
         raise ValueError("x: received no inputs; accepted is at least one")
+    _check_density("conditional", "one", conditional, x)
     may = math.floor(share * len(x) + 1e-9)  # 0.07 * 100 is more than 7, 0.29 * 100 less than 29
     if share and not may:
         others = f"of others about {1 / (len(x) + 1):.1%} will move"
@@ -165,6 +168,16 @@ def _checked(x: Tensor, transform: Transform, conditional: Conditional) -> Tenso
         raise ValueError(f"transform: received {got}; accepted is one with continuous coordinates, which have a mean")
     check_over(conditional, transform)
     return as_signal(x, "bilinear", transform.bounds)
+
+
+def _check_density(name: str, got: str, conditional: Conditional, x: Tensor) -> None:
+    """Refuses points, of which none is likelier than another, before inputs are moved."""
+    with evaluating(conditional):
+        if conditional(x[:1]).degenerate:
+            where = f"{got} of points without a density (a Dirac)"
+            raise ValueError(
+                f"{name}: received {where}; accepted is a gate of a conditional with one, such as Gaussian"
+            )
 
 
 def _gain(conditional: Conditional, origin: Tensor, x: Tensor, moved: Tensor) -> Tensor:
