@@ -131,7 +131,7 @@ class IgnoresItsInput(Turn):
 
 
 def _fixed(x):
-    from erlangen.testing.transforms import texture
+    from erlangen.testing.signals import texture
 
     return texture(x.shape[2:], len(x))
 
@@ -189,6 +189,16 @@ class MovesTheGrid(Turn):
 
     def grid(self, g, size):
         return super().grid(super().inverse(g), size)
+
+
+@twin("points do not move with the content: off by 0")
+class MovesTooFar(Turn):
+    """By a fraction of a pixel, which the brightest one does not show."""
+
+    def grid(self, g, size):
+        further = torch.ones_like(g)
+        further[..., 0, 2] = 1.5
+        return super().grid(further * g, size)
 
 
 @twin("points do not move with the content")

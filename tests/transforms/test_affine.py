@@ -8,7 +8,7 @@ import pickle
 import pytest
 import torch
 
-from erlangen.testing.transforms import texture
+from erlangen.testing.signals import texture
 from erlangen.transforms import Affine, AffineMatrix, Similarity, TimeAffine
 
 
