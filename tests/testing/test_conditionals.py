@@ -28,3 +28,14 @@ def test_what_is_right_passes_whatever_the_seed(family, seed):
 def test_inputs_may_be_images():
     encoder = nn.Sequential(nn.Flatten(), nn.Linear(12, 3))
     check_conditional(Gaussian(2, 3, encoder=encoder), inputs=lambda n: torch.randn(n, 3, 2, 2))
+
+
+def test_a_frozen_encoder_needs_no_gradient():
+    encoder = nn.Sequential(nn.Linear(5, 3), nn.Tanh()).requires_grad_(False)
+    check_conditional(Gaussian(2, 3, encoder=encoder), inputs=lambda n: torch.randn(n, 5))
+
+
+def test_it_asks_for_a_conditional():
+    for other in (nn.Linear(5, 3), Gaussian):
+        with pytest.raises(AssertionError, match="is not a Conditional"):
+            check_conditional(other)

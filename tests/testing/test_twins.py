@@ -447,4 +447,8 @@ def test_checks_ask_for_the_right_kind():
         check_finite_group(Turn())
     with pytest.raises(AssertionError, match="not a Group"):
         check_group(Crop())
+    with pytest.raises(AssertionError, match="is not a Transform"):
+        check_transform(Turn)
+    with pytest.raises(AssertionError, match="v has 2 rows, not 3"):
+        check_group(Turn(), v=torch.zeros(2, 3))
     assert issubclass(Turn, Group)

@@ -110,7 +110,8 @@ class SeriesEstimator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         There are none for an estimator that was fitted on series `(n, channels, time)` or a list of them: aligned
         series are arrays then, whatever `set_output` asks for.
         """
-        return super().get_feature_names_out(input_features)[: self.length_in_]
+        names: Any = super().get_feature_names_out(input_features)
+        return names[: self.length_in_]
 
     def _read(self, X: Any, *, reset: bool = False) -> Tensor:
         """Series of one length in double precision; at `reset` notes their number of channels and length."""

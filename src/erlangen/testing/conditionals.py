@@ -13,6 +13,7 @@ from ..distributions import Conditional, Density, Points, quadrature
 from ..distributions.bounded import log_tanh_slope
 from ..distributions.noise import Noise
 from ..utils import seeds
+from ..utils.shapes import describe
 from .requirements import gap, require
 
 __all__ = ["check_conditional"]
@@ -44,6 +45,8 @@ def check_conditional(
     Raises:
         AssertionError: says what is wrong.
     """
+    if not isinstance(conditional, Conditional):
+        require(False, f"{describe(conditional)} is not a Conditional")
     with seeds.seeded(seed):
         net = _jittered(conditional)
         x = (inputs or (lambda n: torch.randn(n, conditional.context, dtype=torch.float64)))(INPUTS)
@@ -181,12 +184,12 @@ def _deterministic(q: Density) -> None:
 
 
 def _gradients(net: Conditional, x: Tensor) -> None:
-    """The gradient of an expectation and of the entropy reaches every parameter."""
+    """The gradient of an expectation and of the entropy reaches every parameter that is not frozen."""
     net.zero_grad()
     v, log_weights, log_q = quadrature(net(x), SAMPLES)
     value = (v * torch.randn_like(v[0, 0])).sum(-1) + v.square().sum(-1) + log_q
     (log_weights.exp() * value).sum().backward()
-    for name, p in net.named_parameters():
+    for name, p in ((name, p) for name, p in net.named_parameters() if p.requires_grad):
         require(p.grad is not None, f"no gradient reaches {name}")
         require(p.grad.isfinite().all(), f"the gradient of {name} is not finite")  # pyright: ignore[reportOptionalMemberAccess]
         require(p.grad.abs().max() > 0, f"the gradient of {name} is zero")  # pyright: ignore[reportOptionalMemberAccess]

@@ -18,6 +18,7 @@ from ..transforms.base import FiniteGroup, Group, Transform
 from ..transforms.spatial import Spatial
 from ..transforms.warp import to_pixels
 from ..utils import seeds
+from ..utils.shapes import describe
 from .requirements import gap, require
 from .signals import Size, blob, middle, texture
 
@@ -68,6 +69,8 @@ def check_transform(
     Raises:
         AssertionError: with what is wrong.
     """
+    if not isinstance(transform, Transform):
+        require(False, f"{describe(transform)} is not a Transform")
     transform = unfilled(transform)
     generator = seeds.generator(seed)
     v = draw(transform, (3,), 0.4, generator) if v is None else v.double()
@@ -280,6 +283,7 @@ def check_group(
     group = unfilled(group)
     generator = seeds.generator(seed)
     v = draw(group, (3,), 0.25, generator) if v is None else v.double()
+    require(len(v) == 3, f"v has {len(v)} rows, not 3: the coordinates of three elements")
     g = group.element(v)
     _axioms(group, g)
     _logarithm(group, v, g)
