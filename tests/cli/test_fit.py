@@ -137,14 +137,14 @@ def test_a_file_and_no_data(tmp_path, capsys, monkeypatch):
 def test_a_table_of_series(tmp_path, capsys):
     rows = [f"{i},{t},{'ab'[i % 2]},{i % 2 + t / 9}" for t in range(9) for i in range(12)]
     (tmp_path / "long.csv").write_text("\n".join(["trial,t,kind,x", *rows, "5,9,b,1"]))
-    options = ["--series", "trial", "--time", "t", "--label", "kind", "--transform", "warp", "--output", "run"]
+    options = ["--series", "trial", "--time", "t", "--label", "kind", "--output", "run"]
     assert fit("long.csv", *options) == 2
     refused(capsys, "lengths from 9 to 10", "--unequal resample", "--unequal pad")
     assert fit("long.csv", *options, "--unequal", "pad", "--method", "none", "--validation", "0") == 0
     assert load_run("run").record["data"]["shape"] == [1, 10]
     assert fit("--resume", "--output", "run", "--steps", "3", tiny=False) == 0
     (tmp_path / "gap.csv").write_text("label,t0,t1,t2\nup,0,,2\ndown,2,1,0\n")
-    assert fit("gap.csv", "--transform", "warp") == 2
+    assert fit("gap.csv") == 2
     refused(capsys, "1 missing values (NaN) of 3; accepted are none, or --missing interpolate, or --missing drop.")
 
 

@@ -198,6 +198,9 @@ def test_settings_are_completed_by_the_data(data):
     assert (config.net, config.steps, config.burn_in, config.alpha) == ("embedding", 800, 80, 0.3)
     config = prepare(RunConfig(method="none", epochs=2, **TINY | {"steps": None}), glyphs(12, size=32)).config
     assert (config.net, config.steps, config.epochs, config.burn_in, config.alpha) == ("lenet", None, 2, 0, None)
+    assert tuple(config.transform) == ("tx", "ty", "angle")
+    series = DataSet(torch.rand(8, 1, 32), torch.arange(8) % 2, ("a", "b"), "series")
+    assert tuple(prepare(RunConfig(**TINY), series).config.transform) == ("warp",)
 
 
 @pytest.mark.parametrize(
@@ -232,7 +235,7 @@ def test_bad_settings_are_named(changes, words, data):
 
 
 def test_bad_data_are_named(data):
-    config = RunConfig(**TINY)
+    config = RunConfig(transform=("angle",), **TINY)
     grey = DataSet(data.x[:, :1], data.y, data.classes, "grey")
     with pytest.raises(ValueError, match="hue for grey images"):
         prepare(RunConfig(transform=("hue",), **TINY), grey)

@@ -26,7 +26,8 @@ QUICK = {"steps": 120, "batch_size": 64, "samples": 2, "eval_samples": 8}
 TRANSFORM = (
     "What may change, with ranges if they are not the defaults: angle:180,tx:0.2 or angle:-30:60. Names: tx, ty, angle "
     "(degrees), scale, stretch, shear, sx, sy; hue (turns), saturation, value; crop (with its smallest size); affine "
-    "and hsv for all of theirs. For series: warp (with its greatest velocity)."
+    "and hsv for all of theirs. For series: warp (with its greatest velocity). If not given: tx,ty,angle; for series "
+    "warp."
 )
 METHOD = (
     "flow: a distribution for each image (Learning to Transform); flow-code: the same, as its published code does it; "
@@ -50,7 +51,7 @@ class Fit:
     """A folder with a sub-folder for each class, a .npz file, series in a .csv, .tsv or .ts file, or a named set:
     glyphs, mnist, ucr/FaceAll, …"""
 
-    transform: Annotated[str, tyro.conf.arg(metavar="NAMES", help=TRANSFORM)] = "tx,ty,angle"
+    transform: Annotated[str | None, tyro.conf.arg(metavar="NAMES", help=TRANSFORM, help_behavior_hint="")] = None
     method: Annotated[
         Literal["flow", "flow-code", "augerino", "instaaug", "pstn", "stn", "affine", "tta", "none"],
         tyro.conf.arg(help=METHOD),
@@ -177,7 +178,7 @@ class Fit:
             asked = {*self._asked(typed), *(("steps",) if self.epochs else ())}
             values |= {name: value for name, value in QUICK.items() if name not in asked}
             values["log_every"] = 10
-        return values | {"transform": parse_transform(self.transform)}
+        return values | {"transform": None if self.transform is None else parse_transform(self.transform)}
 
     def _asked(self, typed: Collection[str]) -> list[str]:
         """The options that were typed, or are not what is usual."""
@@ -195,7 +196,7 @@ class Fit:
             if name in ("output", "resume", "quick", *LENGTH):
                 continue
             given, had = getattr(self, name), getattr(stored, name)
-            if name == "transform":
+            if self.transform is not None and name == "transform":
                 from ..estimators import resolve_ranges
 
                 same = resolve_ranges(parse_transform(self.transform)) == resolve_ranges(had)

@@ -26,7 +26,8 @@ class RunConfig:
 
     Attributes:
         method: one of `METHODS`.
-        transform: names of coordinates, or names with ranges; see `resolve_ranges`. Angles in radians.
+        transform: names of coordinates, or names with ranges; see `resolve_ranges`. Angles in radians. If None, tx, ty
+            and angle for images, warp for series.
         net: the classifier, one of `erlangen.nets.NETS`; "lenet" for images of 28 or 32 pixels,
             "embedding" for others, "series-cnn" for series.
         data: where the data come from, for `erlangen.data.load`; the name of the set where it is given as such.
@@ -59,7 +60,7 @@ class RunConfig:
     """
 
     method: str = "flow"
-    transform: Wanted = ("tx", "ty", "angle")
+    transform: Wanted | None = None
     net: str | None = None
     data: str = "glyphs"
     size: int | None = None

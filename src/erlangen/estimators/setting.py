@@ -24,6 +24,7 @@ __all__ = ["Setting", "build_model", "prepare"]
 
 VIEWS = 8192  # at most so many are in memory at a time
 STEPS = 800
+USUAL = ("tx", "ty", "angle")  # of images
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,7 @@ def prepare(config: RunConfig, data: DataSet | None = None, test: DataSet | None
     """
     if config.method not in METHODS:
         raise ValueError(f"method: received {config.method!r}; accepted is one of {', '.join(METHODS)}")
-    ranges = resolve_ranges(config.transform)
-    _check_heeded(config)
+    ranges = None if config.transform is None else resolve_ranges(config.transform)
     size = config.size
     if data is None:
         data, test, size = load_parts(config)
@@ -67,6 +67,9 @@ def prepare(config: RunConfig, data: DataSet | None = None, test: DataSet | None
     else:
         source = data.name
     check_parts(data, test)
+    ranges = resolve_ranges("warp" if data.x.ndim == 3 else USUAL) if ranges is None else ranges
+    config = replace(config, data=source, transform=ranges, size=size)
+    _check_heeded(config)
     if set(ranges) & set(COLOUR) and data.x.shape[1] != 3:
         got = f"{', '.join(name for name in ranges if name in COLOUR)} for grey images"
         raise ValueError(f"transform: received {got}; accepted for images in colour only")
@@ -74,7 +77,7 @@ def prepare(config: RunConfig, data: DataSet | None = None, test: DataSet | None
         got, accepted = ("series", "transform='warp'") if data.x.ndim == 3 else ("images", "a transform of images")
         raise ValueError(f"transform: received {', '.join(ranges)} for {got}; accepted is {accepted}")
     train, validation = data.split(config.validation, seed=config.seed) if config.validation else (data, None)
-    settled = _settle(replace(config, data=source, transform=ranges, size=size), train)
+    settled = _settle(config, train)
     about = describe_data(data, {"train": train, "validation": validation, "test": test})
     build_model(settled, about)  # what does not fit says so before anything is written
     return Setting(settled, train, validation, test, about)
@@ -91,7 +94,7 @@ def _check_heeded(config: RunConfig) -> None:
         if value is not None and config.method not in methods:
             got = f"received {value:g} for the method {config.method}"
             raise ValueError(f"{name}: {got}, which does not heed it; accepted with {', '.join(methods)}")
-    low, high = build_transform(config.transform).bounds.double()
+    low, high = build_transform(config.transform or ()).bounds.double()
     most = float((high - low).log().sum())
     if config.entropy is not None and config.entropy >= most:
         got = f"received {config.entropy:g} nats"
@@ -126,7 +129,7 @@ def build_model(config: RunConfig, about: Mapping[str, Any]) -> Averaged:
         about: what `config.json` says of the data.
     """
     channels, *size = about["shape"]
-    method, transform = METHODS[config.method], build_transform(config.transform)
+    method, transform = METHODS[config.method], build_transform(config.transform or ())
     # Wide enough to classify: its default is the width of an encoder. And small enough to be trained anywhere.
     own: dict[str, Any] = {
         "embedding": {"width": 16},
