@@ -176,7 +176,7 @@ def test_a_table_has_what_was_run(tmp_path):
         {"method": "pstn", "dataset": "mnist30", "part": "folds", "accuracy": 81.0464, "deviation": 3.79, "ece": 0.03},
         {"method": "cnn", "dataset": "mnist1000", "part": "folds", "accuracy": 95, "deviation": 0.5, "ece": 0.01},
     ]
-    stored = {"experiment": "pstn/table2", "runs": [], "rows": rows}
+    stored = {"experiment": "pstn/table2", "runs": [{"id": "a"}], "rows": [{**row, "run": "a"} for row in rows]}
     (tmp_path / "results" / "pstn" / "table2.json").write_text(json.dumps(stored))
     page.parent.mkdir()
     page.write_text(f"before\n{block('few digits')}after\n")
