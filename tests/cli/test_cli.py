@@ -87,7 +87,7 @@ def test_demo_leaves_a_page_a_picture_and_runs_that_go_on(tmp_path, monkeypatch)
 
 
 def test_a_demonstration_does_not_go_on_with_a_quick_one(tmp_path, capsys):
-    write_record(tmp_path / "flow", {"config": RunConfig(steps=10), "data": dict.fromkeys(DATA)})
+    write_record(tmp_path / "flow", {"config": RunConfig(steps=10, transform=("angle",)), "data": dict.fromkeys(DATA)})
     assert cli.main(["demo", "--output", str(tmp_path)]) == 2
     assert "where flow has 10 steps; accepted are runs of 1200, or none. Remove --output" in capsys.readouterr().err
     assert os.listdir(tmp_path) == ["flow"]
