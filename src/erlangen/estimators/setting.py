@@ -60,6 +60,7 @@ def prepare(config: RunConfig, data: DataSet | None = None, test: DataSet | None
     if config.method not in METHODS:
         raise ValueError(f"method: received {config.method!r}; accepted is one of {', '.join(METHODS)}")
     ranges = None if config.transform is None else resolve_ranges(config.transform)
+    _check_heeded(config)
     size = config.size
     if data is None:
         data, test, size = load_parts(config)
@@ -69,7 +70,7 @@ def prepare(config: RunConfig, data: DataSet | None = None, test: DataSet | None
     check_parts(data, test)
     ranges = resolve_ranges("warp" if data.x.ndim == 3 else USUAL) if ranges is None else ranges
     config = replace(config, data=source, transform=ranges, size=size)
-    _check_heeded(config)
+    _check_entropy(config)
     if set(ranges) & set(COLOUR) and data.x.shape[1] != 3:
         got = f"{', '.join(name for name in ranges if name in COLOUR)} for grey images"
         raise ValueError(f"transform: received {got}; accepted for images in colour only")
@@ -84,7 +85,7 @@ def prepare(config: RunConfig, data: DataSet | None = None, test: DataSet | None
 
 
 def _check_heeded(config: RunConfig) -> None:
-    """Refuses a weight or an entropy that the method would not heed, and an entropy that none can have."""
+    """Refuses a weight or an entropy that the method would not heed."""
     heeding = {
         "alpha": [name for name, method in METHODS.items() if method.alpha is not None],
         "entropy": ["flow", "instaaug"],
@@ -94,6 +95,10 @@ def _check_heeded(config: RunConfig) -> None:
         if value is not None and config.method not in methods:
             got = f"received {value:g} for the method {config.method}"
             raise ValueError(f"{name}: {got}, which does not heed it; accepted with {', '.join(methods)}")
+
+
+def _check_entropy(config: RunConfig) -> None:
+    """Refuses an entropy that no distribution over the ranges can have."""
     low, high = build_transform(config.transform or ()).bounds.double()
     most = float((high - low).log().sum())
     if config.entropy is not None and config.entropy >= most:
@@ -150,5 +155,5 @@ def build_model(config: RunConfig, about: Mapping[str, Any]) -> Averaged:
             largest=VIEWS,
             **method.averaging,
         )
-    # On CPUs a step takes two thirds of the time with convolutions laid out so, and a prediction less than that.
+    # On CPUs a step, or a prediction, takes about two thirds of the time with convolutions laid out so.
     return model.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue, reportArgumentType]
