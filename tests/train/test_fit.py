@@ -284,6 +284,13 @@ def test_weights_that_cannot_be_trained_are_refused():
         fit_many([tiny(), objective], [data(), data()], config(steps=1))
 
 
+def test_weights_without_a_shape_are_refused():
+    objective = tiny()
+    objective.net = torch.nn.LazyLinear(1)
+    with pytest.raises(ValueError, match=r"^objective: received weights that have no shape yet, of a lazy module; acc"):
+        fit(objective, data(), config(steps=1))
+
+
 def test_compile_compiles_the_forward(monkeypatch):
     compiled = []
     monkeypatch.setattr(torch, "compile", lambda module: compiled.append(module) or module)

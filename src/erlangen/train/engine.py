@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from ..objectives import Objective
 from ..utils.shapes import describe
@@ -29,7 +30,11 @@ def check_objective(name: str, objective: object) -> None:
     """Raises a `ValueError` unless it is an objective whose weights can be trained."""
     if not isinstance(objective, Objective):
         raise ValueError(f"{name}: received {describe(objective)}; accepted is an Objective")
-    if any(tensor.is_inference() for tensor in (*objective.parameters(), *objective.buffers())):
+    tensors = (*objective.parameters(), *objective.buffers())
+    if any(map(is_lazy, tensors)):
+        got = "weights that have no shape yet, of a lazy module"
+        raise ValueError(f"{name}: received {got}; accepted is one that has seen a batch, objective(batch)")
+    if any(tensor.is_inference() for tensor in tensors):
         got = "weights that were made under torch.inference_mode"
         raise ValueError(f"{name}: received {got}; accepted is one that was made outside of it, or under no_grad")
 
