@@ -121,7 +121,9 @@ def test_the_report_says_for_every_coordinate_how_far(finder, tmp_path):
     for row in rows.values():
         assert row["low"] <= row["half_range"] <= row["high"]
         assert row["least"] == max(0.05 * row["looked"], 1 / 32)  # a twentieth of it, or half a pixel
+        mean, chance = found.half_ranges[:, list(rows).index(row["name"])].mean(), 0.5 / 10**0.5
         sure = row["error"] <= max(0.5 * row["least"], 0.2 * row["half_range"])
+        sure &= row["gap"] <= max(0.5 * row["least"], (0.2 + chance) * mean)
         assert row["occurs"] == ((row["half_range"] > row["least"]) if sure else None)
     assert str(found).count("\n") == 3
     page, content = found.save(tmp_path)
@@ -142,6 +144,7 @@ def test_a_range_is_half_of_what_holds_most(finder, monkeypatch):
 
     monkeypatch.setattr(finder, "_drawn", known)
     monkeypatch.setattr(finder, "_errors", lambda x: np.zeros(4))
+    monkeypatch.setattr(finder, "poses", lambda x: known(x, 1, 0)[0])
     found = finder.report(glyphs(6), samples=4000, shown=2)
     rows = {row["name"]: row for row in found.rows()}
     assert rows["angle"]["half_range"] == pytest.approx(0.98 * math.pi / 3, rel=0.01)

@@ -1,4 +1,4 @@
-"""Poses that do not move with their images are found out, and nothing is said from them."""
+"""Poses that do not move with their images, and densities that know little of them, are found out."""
 
 import json
 
@@ -8,7 +8,7 @@ import torch
 
 from erlangen.data import glyphs
 from erlangen.estimators import SymmetryFinder
-from erlangen.estimators.symmetry_errors import pose_errors, untold
+from erlangen.estimators.symmetry_errors import density_errors, pose_errors, untold
 from erlangen.models import SymmetryModel
 from erlangen.objectives.prototypes import Chance
 from erlangen.transforms import HSV, Affine, Product
@@ -54,8 +54,25 @@ def test_coordinates_that_are_not_closed_have_errors_too():
 
 
 def test_an_error_is_too_large_beside_what_counts_and_what_is_found():
-    found, least = np.array([[1.0, 0.01, 1.0, 0.01]] * 3), np.full(4, 0.1)
-    assert untold(found, least, np.array([0.19, 0.04, 0.21, 0.06])).tolist() == [False, False, True, True]
+    found, least = np.array([[1.0, 0.01, 1.0, 0.01]] * 25), np.full(4, 0.1)
+    small, large = np.array([0.19, 0.04, 0.19, 0.04]), np.array([0.19, 0.04, 0.21, 0.06])
+    assert [which.tolist() for which in untold(found, least, large, small)] == [[False, False, True, True], [False] * 4]
+    # Poses of 25 images may lie a tenth of the range further from their density, by chance.
+    far = np.array([0.29, 0.04, 0.31, 0.06])
+    assert [which.tolist() for which in untold(found, least, small, far)] == [[False] * 4, [False, False, True, True]]
+    assert not untold(found, least, large, far)[1].any()  # one reason is enough
+
+
+def test_the_error_of_densities_is_how_far_poses_lie_from_them():
+    """Poses are a quarter of what their densities have, on a line and on a circle, and lie across its seam."""
+    wide = torch.linspace(-1, 1, 1001)[:, None, None].repeat(1, 500, 2)
+    poses = torch.linspace(-0.25, 0.25, 500)[:, None].repeat(1, 2)
+    for each in (wide, poses):
+        each[..., 1] = torch.remainder(each[..., 1] + 4, 4) - 2
+    far = density_errors(wide, poses, [4.0, 4.0], [False, True])
+    np.testing.assert_allclose(far, 0.375, atol=1e-3)  # the mean of |x - x / 4| for x up to 1
+    away = 3 * torch.arange(500.0)[:, None]  # prototypes are arbitrary
+    assert density_errors(wide + away, away.repeat(1, 2), [1.0, 1.0], [False, False])[0] == pytest.approx(0.5, abs=1e-3)
 
 
 def test_what_a_network_without_training_finds_is_not_told(tmp_path):
@@ -72,3 +89,27 @@ def test_what_a_network_without_training_finds_is_not_told(tmp_path):
     page, content = found.save(tmp_path)
     assert "tx</dt><dd>cannot be told" in page.read_text()
     assert json.loads(content.read_text())["coordinates"][0]["occurs"] is None
+
+
+@pytest.mark.parametrize("learned", [True, False])
+def test_a_density_that_has_learned_little_is_found_out(learned, monkeypatch):
+    """Centres of mass are right without training, and images lie within ±0.1; so does what is drawn, or anywhere."""
+    torch.set_default_dtype(torch.float32)
+    torch.manual_seed(0)
+    x = Affine("tx", "ty")(squares(60), 0.2 * torch.rand(60, 2) - 0.1)
+    settings = {"steps": (1, 1), "batch_size": 8, "progress": False, "device": "cpu", **SMALL}
+    finder = SymmetryFinder(("tx", "ty"), **settings).fit(x)
+    if learned:
+        monkeypatch.setattr(finder, "_drawn", lambda x, n, seed: finder.model_.pose(x).median.mean(0) + uniform(n, x))
+    found = finder.report(x, samples=200, shown=1)
+    tx, _ = found.rows()
+    assert tx["error"] < 1e-3
+    assert tx["occurs"] is (True if learned else None)
+    assert (tx["gap"] < 0.02) == learned
+    assert ("tx: cannot be told (±" in str(found)) != learned
+    assert (f"{tx['gap']:.2g} on average from where their density has them" in str(found)) != learned
+    assert found.findings.untold == ([] if learned else ["tx", "ty"])
+
+
+def uniform(n, x):
+    return 0.2 * torch.rand(n, len(x), 2) - 0.1

@@ -51,6 +51,9 @@ def test_what_some_images_do_is_said_however_few_they_are(turning, monkeypatch):
     finder = SymmetryFinder(("angle",), steps=(1, 1), **TINY).fit(glyphs(10))
     monkeypatch.setattr(finder, "_drawn", known)
     monkeypatch.setattr(finder, "_errors", lambda x: np.zeros(1))
+    evenly = torch.linspace(1 / turning - 1, 1 - 1 / turning, turning)
+    poses = torch.cat((evenly * math.pi / 3, torch.zeros(10 - turning)))
+    monkeypatch.setattr(finder, "poses", lambda x: poses[:, None])
     found = finder.report(glyphs(10), samples=100, shown=1)
     (row,) = found.rows()
     assert row["occurs"] is True

@@ -28,10 +28,11 @@ from .config import check_device
 from .coordinates import AFFINE, Wanted
 from .reporting import half_ranges
 from .sources import digest, some_rows
-from .symmetry_errors import pose_errors, untold
+from .symmetry_errors import density_errors, pose_errors, untold
 from .symmetry_group import check_colours, group_of, whole_circles
 from .symmetry_images import ground_of, learnable, levels
 from .symmetry_report import (
+    LITTLE,
     Scales,
     Symmetries,
     arcs,
@@ -39,6 +40,7 @@ from .symmetry_report import (
     at_the_end,
     further,
     image_names,
+    lead,
     least_of,
     recentred,
     spoken_of,
@@ -214,25 +216,27 @@ class SymmetryFinder(BaseEstimator):
         every, group = self._seen(X), self._model().group
         measured = some_rows(len(every), images)
         x = every[measured]
-        v = recentred(self._each(x, lambda part: self._drawn(part, samples, self.seed), dim=1), group.names)
-        ended = at_the_end(self.poses(x), self._model().inference.bounds, group.periodic)
+        drawn = self._each(x, lambda part: self._drawn(part, samples, self.seed), dim=1)
+        v, poses = recentred(drawn, group.names), self.poses(x)
+        ended = at_the_end(poses, self._model().inference.bounds, group.periodic)
         found = half_ranges(v, group.bounds.cpu(), group.periodic).double().numpy()
         few = torch.linspace(0, len(x) - 1, min(shown, len(x))).long()
         ends = [self.ranges_[name] for name in group.names]
-        scales = Scales(*self._scales(group.names), self._errors(x))
+        scales = self._scales(x, v, recentred(poses[None], group.names, drawn)[0])
+        rough, unlearned = untold(found, *scales[1:])
         left_out = tuple(file.path.as_posix() for file in X.skipped) if isinstance(X, FolderSet) else ()
         circles = arcs(v, group.names, (2 * scales.looked).tolist(), group.periodic, spoken_of(found, scales.least))
         unread = {"left out": f"{len(left_out)} files that cannot be read"} if left_out else {}
         findings = SymmetryFindings(
             title="Symmetries",
-            lead=_lead(every, len(x)),
+            lead=lead(every, len(x)),
             words=words(
                 *(group.names, found, scales, circles),
                 further(self.ranges_, dict(zip(group.names, ended.tolist(), strict=True))),
             ),
             coordinates=list(map(Coordinate, group.names, *zip(*ends, strict=True), group.periodic)),
             half_ranges=found,
-            untold=np.array(group.names)[untold(found, scales.least, scales.error)].tolist(),
+            untold=_named(group.names, rough | unlearned),
             inputs=as_bytes(as_signal(x[few], "bilinear")),
             prototypes=as_bytes(self.predict(x[few])),
             resampled=[as_bytes(views) for views in self.resample(x[few], 3, seed=self.seed).transpose(0, 1)],
@@ -310,16 +314,20 @@ class SymmetryFinder(BaseEstimator):
 
     def _grain(self, names: Sequence[str]) -> list[float]:
         """Noise on poses, of each coordinate."""
-        _, least = self._scales(names)
         half_pixel = 1 / max(self.shape_[1:])
-        return [
-            GRAIN * (half_pixel if name in AFFINE else one) for name, one in zip(names, least.tolist(), strict=True)
-        ]
+        looked = zip(names, self._looked(names).tolist(), strict=True)
+        return [GRAIN * (half_pixel if name in AFFINE else LITTLE * half) for name, half in looked]
 
-    def _scales(self, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Half the ranges that are looked for, and what a range must be greater than to count as one, `(d,)` each."""
-        looked = np.array([(high - low) / 2 for low, high in (self.ranges_[name] for name in names)])
-        return looked, least_of(names, looked, max(self.shape_[1:]))
+    def _looked(self, names: Sequence[str]) -> np.ndarray:
+        """Half the ranges that are looked for, `(d,)`."""
+        return np.array([(high - low) / 2 for low, high in (self.ranges_[name] for name in names)])
+
+    def _scales(self, x: Tensor, v: Tensor, poses: Tensor) -> Scales:
+        """What ranges of images are compared with, samples of whose transformations are v."""
+        group = self._model().group
+        looked, error = self._looked(group.names), self._errors(x)
+        gap = density_errors(v, poses, (2 * looked).tolist(), group.periodic)
+        return Scales(looked, least_of(group.names, looked, max(self.shape_[1:])), error, gap)
 
     def _errors(self, x: Tensor) -> np.ndarray:
         """How wrong the pose of the median image is, of each coordinate."""
@@ -387,8 +395,5 @@ class SymmetryFinder(BaseEstimator):
         return f'{start}\nfinder = SymmetryFinder.load("{self.folder_.as_posix()}")\n{use}'
 
 
-def _lead(every: Tensor, measured: int) -> str:
-    size = "×".join(map(str, every.shape[2:]))
-    some = "" if measured == len(every) else f" Ranges are those of {measured:,} of them, chosen at random."
-    many = "1 image" if len(every) == 1 else f"{len(every):,} images"
-    return f"{many} of {size} pixels; no labels were used.{some}"
+def _named(names: Sequence[str], which: np.ndarray) -> list[str]:
+    return [name for name, one in zip(names, which, strict=True) if one]

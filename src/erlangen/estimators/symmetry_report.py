@@ -22,6 +22,7 @@ from .symmetry_errors import untold
 from .symmetry_run import REPORT
 
 __all__ = [
+    "LITTLE",
     "Scales",
     "Symmetries",
     "arcs",
@@ -29,6 +30,7 @@ __all__ = [
     "at_the_end",
     "further",
     "image_names",
+    "lead",
     "least_of",
     "recentred",
     "spoken_of",
@@ -48,11 +50,13 @@ class Scales(NamedTuple):
         looked: half the range that was looked for.
         least: what a range must be greater than to count as one; see `least_of`.
         error: how far the median pose is wrong of images that were transformed at random; see `pose_errors`.
+        gap: how far poses lie from where densities have them; see `density_errors`.
     """
 
     looked: np.ndarray
     least: np.ndarray
     error: np.ndarray
+    gap: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,7 @@ class Symmetries:
         looked: half the range that was looked for, `(d,)`.
         least: what a range must be greater than to count as one, `(d,)`; see `least_of`.
         error: how far the median pose is wrong, `(d,)`; see `pose_errors`.
+        gap: how far poses lie from where densities have them, `(d,)`; see `density_errors`.
         at_the_end: the share of images whose poses lie at the end of what poses can be, `(d,)`; see `at_the_end`.
         left_out: files that could not be read.
         findings: what the page shows.
@@ -77,6 +82,7 @@ class Symmetries:
     looked: np.ndarray
     least: np.ndarray
     error: np.ndarray
+    gap: np.ndarray
     at_the_end: np.ndarray
     left_out: tuple[str, ...]
     findings: SymmetryFindings
@@ -90,9 +96,9 @@ class Symmetries:
         low, middle, high = middle_of(self.half_ranges)
         share = (self.half_ranges > self.least).mean(0)
         occurs = ((middle > self.least) | ~spoken_of(self.half_ranges, self.least).all(0)).astype(object)
-        occurs[untold(self.half_ranges, self.least, self.error)] = None
-        keys = ("half_range", "low", "high", "looked", "least", "error", "occurs", "share", "at_the_end")
-        columns = (middle, low, high, self.looked, self.least, self.error, occurs, share, self.at_the_end)
+        occurs[np.logical_or(*untold(self.half_ranges, self.least, self.error, self.gap))] = None
+        keys = ("half_range", "low", "high", "looked", "least", "error", "gap", "occurs", "share", "at_the_end")
+        columns = (middle, low, high, self.looked, self.least, self.error, self.gap, occurs, share, self.at_the_end)
         rows = zip(*(column.tolist() for column in columns), strict=True)
         return [{"name": name, **dict(zip(keys, row, strict=True))} for name, row in zip(self.names, rows, strict=True)]
 
@@ -114,30 +120,48 @@ class Symmetries:
         return [page, numbers]
 
 
-def recentred(v: Tensor, names: Sequence[str]) -> Tensor:
+def recentred(v: Tensor, names: Sequence[str], of: Tensor | None = None) -> Tensor:
     r"""Coordinates as seen from prototypes that lie elsewhere, so that turning explains what it can of translations.
 
     Where its prototype lies is arbitrary. Images that were turned around a point other than the prototype's centre have
     translations that turn with the angle, $w = c\, e^{s + i\theta} + w_0$; the shift c of each prototype is found by
     least squares, and its part is taken out. What is left are translations of the prototype that is shifted by c.
 
+    Args:
+        v: coordinates for each image.
+        names: theirs.
+        of: samples by which the shifts are found; v if None.
+
     Shape:
-        v: samples for each image, `(S, N, d)`; result: the same.
+        v, of: `(S, N, d)`; result: that of v.
     """
     if not {"tx", "ty", "angle"} <= set(names):
         return v
-    column = {name: v[..., k].double() for k, name in enumerate(names)}
-    scales = [column[name] for name in ("scale", "sx", "sy") if name in column]
-    size = torch.stack(scales).mean(0).exp() if scales else torch.ones_like(column["angle"])
-    turn = torch.polar(size, column["angle"])  # y points down, so up is imaginary
-    w = torch.complex(column["tx"], -column["ty"])
+    turn, w = _turns(v if of is None else of, names)
     u, away = turn - turn.mean(0), w - w.mean(0)
     still = STILL * turn.abs().square().sum(0)
     c = (u.conj() * away).sum(0) / (u.abs().square().sum(0) + still)
+    turn, w = _turns(v, names)
     left = w - c * turn
     out = v.clone()
     out[..., names.index("tx")], out[..., names.index("ty")] = left.real.to(v.dtype), -left.imag.to(v.dtype)
     return out
+
+
+def _turns(v: Tensor, names: Sequence[str]) -> tuple[Tensor, Tensor]:
+    r"""Turns and sizes, $e^{s + i\theta}$, and translations, as complex numbers: y points down, so up is imaginary."""
+    column = {name: v[..., k].double() for k, name in enumerate(names)}
+    scales = [column[name] for name in ("scale", "sx", "sy") if name in column]
+    size = torch.stack(scales).mean(0).exp() if scales else torch.ones_like(column["angle"])
+    return torch.polar(size, column["angle"]), torch.complex(column["tx"], -column["ty"])
+
+
+def lead(every: Tensor, measured: int) -> str:
+    """What was looked at, in a sentence or two."""
+    size = "×".join(map(str, every.shape[2:]))
+    some = "" if measured == len(every) else f" Ranges are those of {measured:,} of them, chosen at random."
+    many = "1 image" if len(every) == 1 else f"{len(every):,} images"
+    return f"{many} of {size} pixels; no labels were used.{some}"
 
 
 def image_names(X: object, rows: Tensor) -> tuple[str, ...]:
@@ -192,7 +216,8 @@ def least_of(names: Sequence[str], looked: np.ndarray, side: int) -> np.ndarray:
 
     In affine coordinates no point of the frame moves further than the coordinate itself, in halves of the longer side.
     """
-    return np.maximum(LITTLE * looked, [1 / side if name in AFFINE else 0.0 for name in names])
+    little = LITTLE * looked
+    return np.maximum(little, [1 / side if name in AFFINE else 0.0 for name in names])
 
 
 def at_the_end(poses: Tensor, bounds: Tensor | None, periodic: Sequence[bool]) -> np.ndarray:
@@ -233,19 +258,17 @@ def words(
     ends: Mapping[str, str],
 ) -> list[str]:
     """A sentence for each coordinate; `circles` is what is said of those on circles, `ends` see `further`."""
-    said, about, unknown = [], spoken_of(found, scales.least), untold(found, scales.least, scales.error)
+    said, about = [], spoken_of(found, scales.least)
+    rough, unlearned = untold(found, scales.least, scales.error, scales.gap)
     for k, name in enumerate(names):
         scale, unit = {"angle": (180 / math.pi, "°"), "hue": (360.0, "°")}.get(name, (1.0, ""))
-        whole, small, error = (column[k].item() for column in scales)
+        whole, small, error, gap = (column[k].item() for column in scales)
         told, others = found[about[:, k], k], found[~about[:, k], k]
         low, middle, high = middle_of(told[:, None]).squeeze(1).tolist()
         end = f"{ends.get(name, '')}."
-        if unknown[k]:
-            range_ = f"±{middle * scale:.3g}{unit} is found"
-            wrong = (
-                f"poses of half of all images, transformed by known amounts, err by {error * scale:.2g}{unit} and more"
-            )
-            said.append(f"{name}: cannot be told ({range_}, but {wrong}){end}")
+        if rough[k] or unlearned[k]:
+            why = _wrong(f"{(error if rough[k] else gap) * scale:.2g}{unit}", rough[k])
+            said.append(f"{name}: cannot be told (±{middle * scale:.3g}{unit} is found, but {why}){end}")
             continue
         if middle <= small:
             range_ = f"±{middle * scale:.2g}{unit}, looked for ±{whole * scale:.3g}{unit}"
@@ -257,6 +280,14 @@ def words(
         rest = f"; in the others it hardly occurs (±{np.median(others) * scale:.2g}{unit})" if len(others) else ""
         said.append(f"{name}: {some}{circles.get(name, '')}±{middle * scale:.3g}{unit}{several}{rest}{end}")
     return said
+
+
+def _wrong(far: str, poses: bool) -> str:
+    """Why nothing can be told, in words: poses err, or else densities."""
+    if poses:
+        return f"poses of half of all images, transformed by known amounts, err by {far} and more"
+    why = "it has learned too little, or from images that lie otherwise; more steps may help"
+    return f"poses of images are {far} on average from where their density has them: {why}"
 
 
 def as_bytes(images: Tensor) -> list[np.ndarray]:
