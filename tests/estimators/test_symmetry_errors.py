@@ -109,6 +109,7 @@ def test_a_density_that_has_learned_little_is_found_out(learned, monkeypatch):
     assert ("tx: cannot be told (±" in str(found)) != learned
     assert (f"{tx['gap']:.2g} on average from where their density has them" in str(found)) != learned
     assert found.findings.untold == ([] if learned else ["tx", "ty"])
+    assert found.findings.rough == []  # poses are right
 
 
 def uniform(n, x):

@@ -42,3 +42,12 @@ def test_distributions_are_shown_wherever_they_lie(monkeypatch):
     assert scale.high == 0.5
     assert "<dt>scale</dt><dd>±0.1.</dd>" in text
     assert "<dt>seed</dt><dd>0</dd>" in text
+
+
+def test_prototypes_of_copies_differ_where_poses_err():
+    pixel = np.zeros((2, 2, 3), np.uint8)
+    rest = [np.ones((1, 3)), [pixel], [pixel], [[pixel]], [np.zeros((50, 3))], {}]
+    words = ["tx: hardly occurs.", "scale: ±0.1.", "angle: cannot be told."]
+    same, other = (SymmetryFindings("", "", words, COORDINATES, *rest, rough=rough) for rough in ([], ["tx", "angle"]))
+    assert "prototypes (the same for all transformed copies of an image)," in symmetries_page(same)
+    assert "copies of an image, but for tx, angle, in which poses err)," in symmetries_page(other)

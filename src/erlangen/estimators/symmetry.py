@@ -237,6 +237,7 @@ class SymmetryFinder(BaseEstimator):
             coordinates=list(map(Coordinate, group.names, *zip(*ends, strict=True), group.periodic)),
             half_ranges=found,
             untold=_named(group.names, rough | unlearned),
+            rough=_named(group.names, rough),
             inputs=as_bytes(as_signal(x[few], "bilinear")),
             prototypes=as_bytes(self.predict(x[few])),
             resampled=[as_bytes(views) for views in self.resample(x[few], 3, seed=self.seed).transpose(0, 1)],

@@ -35,6 +35,7 @@ class SymmetryFindings:
         code: how to use it.
         about: its provenance.
         untold: the names of coordinates whose ranges say nothing.
+        rough: of these, those in which poses err, so that copies of an image have other prototypes.
     """
 
     title: str
@@ -50,6 +51,7 @@ class SymmetryFindings:
     code: str = ""
     about: Mapping[str, Any] | None = None
     untold: Collection[str] = ()
+    rough: Collection[str] = ()
 
 
 def middle_of(half_ranges: np.ndarray) -> np.ndarray:
@@ -128,8 +130,10 @@ def _pictures(found: SymmetryFindings) -> Section:
     for k in range(len(found.resampled[0])):
         label = "resampled" if k == 0 else ""
         rows.append((label, [_image(images[k], "a natural variation") for images in found.resampled]))
+    copies = "the same for all transformed copies of an image"
+    but = f", but for {', '.join(found.rough)}, in which poses err" if found.rough else ""
     text = (
-        "Images, their prototypes (the same for all transformed copies of an image), and natural variations: "
+        f"Images, their prototypes ({copies}{but}), and natural variations: "
         "prototypes transformed as images of the set are."
     )
     return Section("Prototypes and variations", text, rows=rows, per_line=len(found.inputs))
