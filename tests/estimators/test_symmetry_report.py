@@ -9,7 +9,7 @@ import torch
 
 from erlangen.data import glyphs
 from erlangen.estimators import SymmetryFinder
-from erlangen.estimators.symmetry_report import arcs, at_the_end, further, spoken_of
+from erlangen.estimators.symmetry_report import arcs, at_the_end, further, least_of, spoken_of
 from erlangen.transforms import Affine
 
 TINY = {"batch_size": 32, "samples": 1, "inference": (32,), "generative": (8,), "progress": False, "device": "cpu"}
@@ -60,6 +60,15 @@ def test_what_some_images_do_is_said_however_few_they_are(turning, monkeypatch):
     assert row["share"] == turning / 10
     circle = "one arc, 33 % of the circle, holds 99 %; 98 % lie within ±58.8° (±58.8° to ±58.8° from image to image)"
     assert str(found) == f"angle: in {10 * turning} % of the images, {circle}; in the others it hardly occurs (±0°)."
+
+
+def test_small_turns_count_where_poses_are_exact():
+    """A twentieth of the circle is more than four pixels at the edge of 64; of colours it stays what counts."""
+    names, looked = ("tx", "angle", "hue"), np.array([0.25, math.pi, 0.5])
+    small = {error: least_of(names, looked, 64, np.full(3, error)) for error in (0.0, 0.01, 1.0)}
+    np.testing.assert_allclose(small[0.0], [1 / 64, 1 / 64, 0.025])  # half a pixel
+    np.testing.assert_allclose(small[0.01], [1 / 64, 0.05, 0.025])  # where poses err by a fifth of it
+    np.testing.assert_allclose(small[1.0], [1 / 64, math.pi / 20, 0.025])
 
 
 def test_ranges_about_what_counts_are_of_one_kind():

@@ -328,7 +328,7 @@ class SymmetryFinder(BaseEstimator):
         group = self._model().group
         looked, error = self._looked(group.names), self._errors(x)
         gap = density_errors(v, poses, (2 * looked).tolist(), group.periodic)
-        return Scales(looked, least_of(group.names, looked, max(self.shape_[1:])), error, gap)
+        return Scales(looked, least_of(group.names, looked, max(self.shape_[1:]), error), error, gap)
 
     def _errors(self, x: Tensor) -> np.ndarray:
         """How wrong the pose of the median image is, of each coordinate."""

@@ -18,7 +18,7 @@ from ..report.canvas import pixels
 from ..report.symmetries import SymmetryFindings, middle_of, symmetries_page
 from ..utils.io import write_bytes, write_json
 from .coordinates import AFFINE
-from .symmetry_errors import untold
+from .symmetry_errors import PART, untold
 from .symmetry_run import REPORT
 
 __all__ = [
@@ -211,13 +211,15 @@ def arcs(
     return found
 
 
-def least_of(names: Sequence[str], looked: np.ndarray, side: int) -> np.ndarray:
+def least_of(names: Sequence[str], looked: np.ndarray, side: int, error: np.ndarray) -> np.ndarray:
     """What counts as a range: more than a small part of what was looked for, and than moves a point by half a pixel.
 
     In affine coordinates no point of the frame moves further than the coordinate itself, in halves of the longer side.
+    A small part of the circle is many pixels: where poses are exact, less counts, if it is several times their error.
     """
     little = LITTLE * looked
-    return np.maximum(little, [1 / side if name in AFFINE else 0.0 for name in names])
+    floor = np.where([name in AFFINE for name in names], 1 / side, little)
+    return np.maximum(np.minimum(little, error / PART), floor)
 
 
 def at_the_end(poses: Tensor, bounds: Tensor | None, periodic: Sequence[bool]) -> np.ndarray:
