@@ -135,6 +135,18 @@ def test_the_report_says_for_every_coordinate_how_far(finder, tmp_path):
     assert [row["name"] for row in stored["coordinates"]] == list(rows)
 
 
+def test_a_report_is_about_what_was_fitted_unless_other_images_are_given(tmp_path):
+    data = loose_images(folder_of(tmp_path / "pictures"), size=16)
+    finder = SymmetryFinder(("tx", "ty"), device="cpu", folder=tmp_path / "run", **TINY).fit(data)
+    found, same = finder.report(samples=50, shown=1), finder.report(data, samples=50, shown=1)
+    assert np.array_equal(found.half_ranges, same.half_ranges)
+    assert found.images == same.images == tuple((tmp_path / "pictures" / f"{k}.png").as_posix() for k in range(9))
+    with pytest.raises(ValueError, match="X: received none for a finder that was loaded, which has no images"):
+        SymmetryFinder.load(tmp_path / "run").report()
+    with pytest.raises(ValueError, match="received no images yet; accepted is a call of fit first"):
+        SymmetryFinder().report()
+
+
 def test_a_range_is_half_of_what_holds_most(finder, monkeypatch):
     """Known distributions: uniform within ±60° and nothing else."""
 

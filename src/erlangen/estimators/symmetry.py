@@ -42,8 +42,10 @@ from .symmetry_report import (
     image_names,
     lead,
     least_of,
+    named,
     recentred,
     spoken_of,
+    usage,
     words,
 )
 from .symmetry_run import begin, finish, read_finder
@@ -83,9 +85,9 @@ class SymmetryFinder(BaseEstimator):
         resume: whether to go on with the run in the folder, if there is one, which must have these settings and images.
         progress: whether a bar is shown; if None, on a terminal.
 
-    After `fit`: `model_`, the `SymmetryModel`; `history_`; `prototypes_` of all images, `(N, C, H, W)`; `ground_`, the
-    colour of the even ground on which images stand, which is black to `model_`: a picture on white paper that is turned
-    has white corners. It is zero where the ground is uneven, or colours are looked for.
+    After `fit`: `model_`, the `SymmetryModel`; `history_`; `images_`, as given, and `prototypes_`, `(N, C, H, W)`;
+    `ground_`, the colour of the even ground on which images stand, which is black to `model_`: a picture on white paper
+    that is turned has white corners. It is zero where the ground is uneven, or colours are looked for.
 
     Example:
         >>> from erlangen.data import glyphs
@@ -153,12 +155,12 @@ class SymmetryFinder(BaseEstimator):
         self.facts_ = self._facts(len(x), len(seen))
         if self.folder_ is not None:
             finish(self.folder_, self.model_, self.facts_)
-        self.prototypes_ = self.predict(x)
+        self.prototypes_, self.images_ = self.predict(x), X
         return self
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], *, device: torch.device | str = "cpu") -> Self:
-        """A finder that was fitted with a folder, or by `erlangen symmetries`; it has no `history_` or `prototypes_`.
+        """A finder that was fitted with a folder, or by `erlangen symmetries`; it has no history or images.
 
         Args:
             folder: what it was fitted with.
@@ -199,20 +201,17 @@ class SymmetryFinder(BaseEstimator):
         return self._each(X, lambda x: self._model().transform(x, self._drawn(x, size, seed)), dim=1, image=True)
 
     def report(
-        self, X: DataSet | Tensor | np.ndarray, *, shown: int = 8, samples: int = 1000, images: int = 500
+        self, X: DataSet | Tensor | np.ndarray | None = None, *, shown: int = 8, samples: int = 1000, images: int = 500
     ) -> Symmetries:
         """Which transformations occur in images, and how far.
 
         Args:
-            X: images.
+            X: images; those that it was fitted on if None.
             shown: how many of them the page shows.
             samples: of the transformations of each.
             images: how many are measured, at most; of more, some at random, always the same.
         """
-        for name, n in {"shown": shown, "samples": samples, "images": images}.items():
-            check_count(name, n)
-        if samples < LEAST:
-            raise ValueError(f"samples: received {samples}; accepted are at least {LEAST}, of which 98 % are some")
+        X = self._reported(X, shown=shown, samples=samples, images=images)
         every, group = self._seen(X), self._model().group
         measured = some_rows(len(every), images)
         x = every[measured]
@@ -236,14 +235,14 @@ class SymmetryFinder(BaseEstimator):
             ),
             coordinates=list(map(Coordinate, group.names, *zip(*ends, strict=True), group.periodic)),
             half_ranges=found,
-            untold=_named(group.names, rough | unlearned),
-            rough=_named(group.names, rough),
+            untold=named(group.names, rough | unlearned),
+            rough=named(group.names, rough),
             inputs=as_bytes(as_signal(x[few], "bilinear")),
             prototypes=as_bytes(self.predict(x[few])),
             resampled=[as_bytes(views) for views in self.resample(x[few], 3, seed=self.seed).transpose(0, 1)],
             v=[v[:, k].double().numpy() for k in few.tolist()],
             facts={**self.facts_, **unread},
-            code=self._code(),
+            code=usage(self.folder_),
             about=provenance(device=group.bounds.device),
         )
         return Symmetries(group.names, image_names(X, measured), found, *scales, ended, left_out, findings)
@@ -252,6 +251,17 @@ class SymmetryFinder(BaseEstimator):
         if not hasattr(self, "model_"):
             raise ValueError("SymmetryFinder: received no images yet; accepted is a call of fit first")
         return self.model_
+
+    def _reported(self, X: DataSet | Tensor | np.ndarray | None, **counts: int) -> DataSet | Tensor | np.ndarray:
+        """What a report is about, with numbers that can be."""
+        for name, n in counts.items():
+            check_count(name, n)
+        if (few := counts["samples"]) < LEAST:
+            raise ValueError(f"samples: received {few}; accepted are at least {LEAST}, of which 98 % are some")
+        self._model()
+        if (found := getattr(self, "images_", None) if X is None else X) is None:
+            raise ValueError("X: received none for a finder that was loaded, which has no images; accepted are some")
+        return found
 
     def _check(self) -> None:
         """Refuses settings before anything is written or trained."""
@@ -387,14 +397,3 @@ class SymmetryFinder(BaseEstimator):
             "content left in prototypes": f"{content[-1]:.0%}" if content else "unknown",
             "seed": str(self.seed),
         }
-
-    def _code(self) -> str:
-        use = "finder.resample(x, 10)  # natural variations of images (B, C, H, W)"
-        if self.folder_ is None:
-            return use
-        start = "from erlangen.estimators import SymmetryFinder"
-        return f'{start}\nfinder = SymmetryFinder.load("{self.folder_.as_posix()}")\n{use}'
-
-
-def _named(names: Sequence[str], which: np.ndarray) -> list[str]:
-    return [name for name, one in zip(names, which, strict=True) if one]

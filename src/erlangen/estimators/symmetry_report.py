@@ -32,8 +32,10 @@ __all__ = [
     "image_names",
     "lead",
     "least_of",
+    "named",
     "recentred",
     "spoken_of",
+    "usage",
     "words",
 ]
 
@@ -164,11 +166,25 @@ def lead(every: Tensor, measured: int) -> str:
     return f"{many} of {size} pixels; no labels were used.{some}"
 
 
+def usage(folder: Path | None) -> str:
+    """How to use what was learned, in Python."""
+    use = "finder.resample(x, 10)  # natural variations of images (B, C, H, W)"
+    if folder is None:
+        return use
+    start = "from erlangen.estimators import SymmetryFinder"
+    return f'{start}\nfinder = SymmetryFinder.load("{folder.as_posix()}")\n{use}'
+
+
 def image_names(X: object, rows: Tensor) -> tuple[str, ...]:
     """What to call images: by their files, or by their places in the set."""
     if isinstance(X, FolderSet):
         return tuple(X.files[i].as_posix() for i in rows.tolist())
     return tuple(map(str, rows.tolist()))
+
+
+def named(names: Sequence[str], which: np.ndarray) -> list[str]:
+    """The names of some coordinates."""
+    return [name for name, one in zip(names, which, strict=True) if one]
 
 
 def spoken_of(found: np.ndarray, least: np.ndarray) -> np.ndarray:
