@@ -256,6 +256,9 @@ def test_a_table_with_a_moment_to_a_row(tmp_path):
         ("label,t0\na,1\n\na,one", {}, "line 4, column 't0': received 'one'; accepted is a number"),
         ("a,0.5\nb,0;5", {}, "line 2, column 2: received '0;5'"),
         ("label,t0\na,1", {"split": "test"}, "split: received 'test'"),
+        ("id,label,t0,t1\n17,a,1,2", {}, "received the columns id beside t0, t1; accepted are moments and labels"),
+        ("Unnamed: 0,label,0,1\n0,a,1,2", {}, "received the columns Unnamed: 0 beside 0, 1"),
+        ("time,s1,s2\n0,1,2\n1,2,3", {"label": None}, "received the columns time beside s1, s2"),
     ],
 )
 def test_bad_tables_are_refused(tmp_path, text, options, message):
@@ -275,6 +278,14 @@ def test_names_of_columns_may_be_numbers(tmp_path):
         assert read_series(tmp_path / "mine.csv", label=None).x.tolist() == [[[5, 6, 7]], [[8, 9, 8]]]
     write(tmp_path / "mine.csv", "0,1,3\n5,6,7\n")  # values
     assert read_series(tmp_path / "mine.csv", label=None).x.tolist() == [[[0, 1, 3]], [[5, 6, 7]]]
+
+
+@pytest.mark.parametrize("names", ["a,b,c", "t,t1,t2", "before,after,t1", "0.5,1.0,10", "x1,x2,y1,y2", "t1,t2,,"])
+def test_moments_may_have_any_names(tmp_path, names):
+    """Unless all but a few of them count; what has no name has no values."""
+    n = len(names.rstrip(",").split(","))
+    write(tmp_path / "mine.csv", f"label,{names}\nup,{','.join(map(str, range(n)))}\n")
+    assert read_series(tmp_path / "mine.csv").x.tolist() == [[list(range(n))]]
 
 
 def test_labels_that_are_numbers_are_compared_by_value(tmp_path):

@@ -6,6 +6,7 @@ import csv
 import math
 import os
 import re
+from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -42,10 +43,10 @@ def read_series(
     """Reads series from a file.
 
     A `.csv` holds one series to a row, with the label in the column of that name (without a line of names: in the
-    first column); or, if `series` names a column, one moment to a row, where rows with the same value in that column
-    are one series, in their order, and every other column is a channel. A first line 0, 1, 2, … or 1, 2, 3, … has
-    names. Values lie between commas or semicolons; empty cells, NA, NaN and ? are missing values. `.npz` is read as by
-    `npz`, `.tsv` and `.ts` as the archives publish them.
+    first column), and all other columns are moments; or, if `series` names a column, one moment to a row, where rows
+    with the same value in that column are one series, in their order, and every other column is a channel. A first line
+    0, 1, 2, … or 1, 2, 3, … has names. Values lie between commas or semicolons; empty cells, NA, NaN and ? are missing
+    values. `.npz` is read as by `npz`, `.tsv` and `.ts` as the archives publish them.
 
     Args:
         path: the file.
@@ -192,6 +193,7 @@ class Table(NamedTuple):
             self._check_classes()
         if self.names is not None:
             self._check_named(len(self.names))
+            _check_moments([name for i, name in enumerate(self.names) if i != at])
         places = [[i for i in range(len(row)) if i != at] for row in self.rows]
         signals = [np.array([self.number(k, i) for i in own]) for k, own in enumerate(places)]
         if self.names is None:
@@ -272,6 +274,17 @@ class Table(NamedTuple):
         if len(labels) != 1:
             raise ValueError(f"the series {name!r} has the labels {', '.join(sorted(labels)[:5])}; one is needed")
         return labels.pop()
+
+
+def _check_moments(names: Sequence[str]) -> None:
+    """Refuses to take a number, a time or an index for a moment, beside columns whose names count."""
+    stems = {name: name.rstrip(".0123456789") for name in names if name}
+    common, count = Counter(stems.values()).most_common(1)[0] if stems else ("", 0)
+    others = [name for name, stem in stems.items() if stem != common]
+    if others and count > len(others):
+        counted = shorten([name for name in stems if name not in others], 4)
+        got = f"the columns {shorten(others)} beside {counted}"
+        raise ValueError(f"received {got}; accepted are moments and labels; others are left out of the file")
 
 
 def _words(cells: Sequence[str]) -> bool:
