@@ -97,6 +97,14 @@ def test_the_likelihood_is_that_of_poses_given_prototypes_of_moved_inputs():
     assert losses["consistency"] < 1e-9
 
 
+def test_noise_on_poses_is_no_inconsistency_of_prototypes():
+    """The pose is perfect, and so are all prototypes those of the inputs; noise makes other poses more likely."""
+    model, x = trembling(centred(scale=1e-12)), blobs()
+    losses = TransformLikelihood(model, ranges=NEAR, samples=3, grain=0.1, consistency=1.0)((x,))
+    assert losses["consistency"] < 1e-9
+    assert (losses["nll"] + model.log_prob(x).mean()).abs() > 1e-3
+
+
 def test_the_prototypes_of_inputs_as_they_are():
     model, x = trembling(centred(wrong=2.0)), blobs()
     for samples in (1, 3):
@@ -293,6 +301,8 @@ def test_what_is_wrong_is_refused():
         TwoStages(PrototypeInference(model), PrototypeInference(model), 2)
     with pytest.raises(ValueError, match="consistency: received"):
         TransformLikelihood(model, consistency=-0.1)
+    with pytest.raises(ValueError, match=r"consistency: received 1\.0 with samples=1; accepted is 0, or more"):
+        TransformLikelihood(model, consistency=1.0, samples=1)
     with pytest.raises(ValueError, match="sigma: received"):
         Blur(-1.0)
     with pytest.raises(ValueError, match="another model"):

@@ -66,6 +66,9 @@ class TransformLikelihood(Objective):
         check_model(model)
         self.model, self.own, self.consistency = model, own, check_weight("consistency", consistency)
         self.samples, self.chance = check_count("samples", samples), Chance(model.group, ranges)
+        if self.consistency and self.samples == 1:
+            got, accepted = f"{consistency} with samples=1", "0, or more samples, whose densities it compares"
+            raise ValueError(f"consistency: received {got}; accepted is {accepted}")
         self.register_buffer("grain", _grain(grain, model.group), persistent=False)
         self.register_buffer("linear", on_lines(model.group), persistent=False)
 
@@ -77,10 +80,13 @@ class TransformLikelihood(Objective):
         """The loss and its parts; labels are not looked at."""
         pose, prototypes = self.pairs(batch)
         q: Density = self.model.conditional(prototypes.flatten(0, 1))
-        log_p = q.log_prob(self._blurred(pose.repeat(self.samples, 1), q)).unflatten(0, (self.samples, len(pose)))
+        # Compared are densities at one point: what noise alone makes of them is no inconsistency.
+        alike, times = (self.samples, 1) if self.consistency else (1, self.samples)
+        v = self._blurred(pose.repeat(times, 1), q).repeat(alike, 1)
+        log_p = q.log_prob(v).unflatten(0, (self.samples, len(pose)))
         losses = {"nll": -log_p.mean()}
         loss = losses["nll"]
-        if self.consistency and self.samples > 1:
+        if self.consistency:
             apart = (log_p - log_p.unsqueeze(1)).abs().sum((0, 1)) / (self.samples * (self.samples - 1))
             losses["consistency"] = apart.mean()
             loss = loss + self.consistency * losses["consistency"]
