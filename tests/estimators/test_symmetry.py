@@ -222,6 +222,21 @@ def test_images_on_paper_of_any_colour_are_those_on_black(tmp_path):
         torch.testing.assert_close(views[..., 0, 0], paper.view(3).expand(3, 2, 3), atol=1e-4, rtol=0)
 
 
+@pytest.mark.parametrize(("level", "noise"), [(0.0, 0.03), (0.03, 0.0), (0.5, 0.01)])
+def test_noise_and_the_level_of_a_ground_are_no_mass(level, noise, tmp_path):
+    """Centres of mass move as far as their subject, and not less for what stays where it is."""
+    torch.manual_seed(0)
+    x, shift = torch.zeros(100, 1, 32, 32), 0.4 * torch.rand(100, 2) - 0.2
+    x[..., 11:21, 13:19] = 0.4
+    moved = (Affine("tx", "ty")(x, shift) + level + noise * torch.randn_like(x)).clamp(0, 1)
+    finder = SymmetryFinder(("tx", "ty"), device="cpu", folder=tmp_path, **{**TINY, "lr": (1e-9, 1e-9)}).fit(moved)
+    assert finder.ground_ == [pytest.approx(level, abs=0.01)]
+    for each in (finder, SymmetryFinder.load(tmp_path)):
+        poses = each.poses(moved)
+        slope = ((poses - poses.mean(0)) * shift).sum(0) / shift.square().sum(0)
+        torch.testing.assert_close(slope, torch.ones(2), atol=0.06, rtol=0)
+
+
 @pytest.mark.parametrize("names", [("hue", "saturation"), ("tx", "ty"), ("angle", "hue"), {"sx": 0.1, "sy": 0.1}])
 def test_other_coordinates(names):
     finder = SymmetryFinder(names, device="cpu", **TINY).fit(glyphs(16))

@@ -30,7 +30,7 @@ from .reporting import half_ranges
 from .sources import digest, some_rows
 from .symmetry_errors import density_errors, pose_errors, untold
 from .symmetry_group import check_colours, group_of, whole_circles
-from .symmetry_images import ground_of, learnable, levels
+from .symmetry_images import Ground, colour_of, ground_of, learnable, levels, on_black
 from .symmetry_report import (
     LITTLE,
     Scales,
@@ -87,7 +87,8 @@ class SymmetryFinder(BaseEstimator):
 
     After `fit`: `model_`, the `SymmetryModel`; `history_`; `images_`, as given, and `prototypes_`, `(N, C, H, W)`;
     `ground_`, the colour of the even ground on which images stand, which is black to `model_`: a picture on white paper
-    that is turned has white corners. It is zero where the ground is uneven, or colours are looked for.
+    that is turned has white corners; `noise_`, how far its pixels may be from that colour, which they are taken for.
+    Both are zero where the ground is uneven, or colours are looked for.
 
     Example:
         >>> from erlangen.data import glyphs
@@ -138,14 +139,14 @@ class SymmetryFinder(BaseEstimator):
         check_colours(ranges, x)
         self.shape_, self.ranges_ = tuple(x.shape[1:]), ranges
         ground = ground_of(x) if set(ranges) <= set(AFFINE) else None
-        self.ground_ = ground or [0.0] * len(x[0])
+        self.ground_, self.noise_ = ground or ([0.0] * len(x[0]), 0.0)
         movable = ground is not None and {"tx", "ty"} <= set(ranges)
         self.anchored_ = movable if self.anchored is None else self.anchored
         objective = self._objective()
         self.folder_ = None if self.folder is None else Path(self.folder)
         if self.folder_ is not None:
             begin(self.folder_, self._record(digest((self.shape_, str(x.dtype)), x)), resume=self.resume)
-        lit = self._on_black(x, objective.model.group.bounds)
+        lit = on_black(x, self._ground, objective.model.group.bounds)
         seen, aside = set_aside(lit, self.held, seed=self.seed, batch_size=BATCH)
         loader = TensorLoader(seen, batch_size=min(self.batch_size, len(seen)), seed=self.seed, drop_last=True)
         batches = Inferred(loader, objective, draws=DRAWS)
@@ -173,6 +174,7 @@ class SymmetryFinder(BaseEstimator):
         finder = cls(record["ranges"], **record["settings"])
         finder.shape_, finder.ranges_ = tuple(record["shape"]), finder.looked_for()
         finder.anchored_, finder.ground_, finder.facts_ = record["anchored"], record["ground"], record["facts"]
+        finder.noise_ = record.get("noise", 0.0)  # runs of before had none
         finder.folder_ = Path(folder)  # and not `folder`, in which the next fit would replace what was loaded
         finder.model_ = finder._build()
         put(finder.model_)
@@ -291,19 +293,14 @@ class SymmetryFinder(BaseEstimator):
             "network": NETWORK,
             "anchored": self.anchored_,
             "ground": self.ground_,
+            "noise": self.noise_,
             "shape": list(self.shape_),
             "digest": images,
         }
 
-    def _on_black(self, x: Tensor, like: Tensor) -> Tensor:
-        """Images less the colour of their ground; those on black stay as they are, in their own type."""
-        if not any(self.ground_):
-            return x
-        level = as_signal(x, "bilinear", like)
-        return level - self._ground_for(level)
-
-    def _ground_for(self, x: Tensor) -> Tensor:
-        return torch.tensor(self.ground_, dtype=x.dtype, device=x.device).view(-1, 1, 1)
+    @property
+    def _ground(self) -> Ground:
+        return Ground(self.ground_, self.noise_)
 
     def _build(self) -> SymmetryModel:
         group = group_of(self.ranges_)
@@ -365,9 +362,9 @@ class SymmetryFinder(BaseEstimator):
         """What work makes of images that stand on black; if these are images again, on their own ground."""
         home, x = self._model().group.bounds, self._seen(X)
         x = x.to(home.dtype) if x.is_floating_point() else x
-        parts = [work(self._on_black(part.to(home.device), home)).cpu() for part in x.split(BATCH)]
+        parts = [work(on_black(part.to(home.device), self._ground, home)).cpu() for part in x.split(BATCH)]
         found = torch.cat(parts, dim)
-        return found + self._ground_for(found) if image and any(self.ground_) else found
+        return found + colour_of(self._ground, found) if image and any(self.ground_) else found
 
     def _drawn(self, x: Tensor, n: int, seed: int) -> Tensor:
         """Transformations of prototypes, `(n, B, d)`, of each image with noise of its own: no other has a say."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -11,11 +13,19 @@ from ..transforms.warp import as_signal
 from ..utils.shapes import check_tensor, describe
 from .sources import check_sides, some_rows
 
-__all__ = ["ground_of", "learnable", "levels"]
+__all__ = ["Ground", "colour_of", "ground_of", "learnable", "levels", "on_black"]
 
 EVEN = 0.05  # how far borders may be from one colour, on average, where images count as standing on it
 CHANNELS = (1, 2, 3, 4)  # of images whose channels come where they should
 NEAR = 1e-3  # what rounding may add to a level
+NOISE = 3.5  # times how far three quarters of borders are from their colour, four deviations: further off is no ground
+
+
+class Ground(NamedTuple):
+    """The even ground on which images stand: its colour, and how far pixels may be from it and still show it."""
+
+    colour: list[float]
+    noise: float
 
 
 def learnable(X: DataSet | Tensor | np.ndarray) -> Tensor:
@@ -51,11 +61,30 @@ def levels(X: DataSet | Tensor | np.ndarray) -> Tensor:
     return x.to(torch.get_default_dtype())
 
 
-def ground_of(x: Tensor) -> list[float] | None:
-    """The colour of the borders if images stand on even ground, so that what moves is the subject; black is zero."""
+def ground_of(x: Tensor) -> Ground | None:
+    """The ground if images stand on an even one, so that what moves is the subject."""
     level = as_signal(x[some_rows(len(x), 1000)], "bilinear")
     edges = torch.cat((level[..., 0, :], level[..., -1, :], level[..., :, 0], level[..., :, -1]), -1).transpose(0, 1)
     colour = edges.flatten(1).median(1).values
-    if (edges - colour[:, None, None]).abs().mean() > EVEN:
+    away = (edges - colour[:, None, None]).abs()
+    if away.mean() > EVEN:
         return None
-    return [0.0] * len(colour) if colour.max() < EVEN else colour.tolist()
+    usual = away.flatten(1).quantile(0.75, 1).max().item()  # half of the noise on black is below it, and clipped
+    return Ground(colour.tolist(), min(NOISE * usual, 2 * EVEN))
+
+
+def on_black(x: Tensor, ground: Ground, like: Tensor) -> Tensor:
+    """Images less the colour and the noise of their ground; those on black stay as they are, in their own type.
+
+    Noise counts as mass: with a hundredth of it, all over the frame, centres of mass move a tenth less than subjects.
+    """
+    if not any(ground.colour) and not ground.noise:
+        return x
+    level = as_signal(x, "bilinear", like)
+    level = level - colour_of(ground, level)
+    return level * (level.abs() > ground.noise).any(1, keepdim=True) if ground.noise else level
+
+
+def colour_of(ground: Ground, x: Tensor) -> Tensor:
+    """Its colour, `(C, 1, 1)`."""
+    return torch.tensor(ground.colour, dtype=x.dtype, device=x.device).view(-1, 1, 1)
