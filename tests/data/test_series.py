@@ -280,7 +280,13 @@ def test_names_of_columns_may_be_numbers(tmp_path):
     assert read_series(tmp_path / "mine.csv", label=None).x.tolist() == [[[0, 1, 3]], [[5, 6, 7]]]
 
 
-@pytest.mark.parametrize("names", ["a,b,c", "t,t1,t2", "before,after,t1", "0.5,1.0,10", "x1,x2,y1,y2", "t1,t2,,"])
+@pytest.mark.parametrize(
+    "names",
+    [
+        *("a,b,c", "t,t1,t2", "before,after,t1", "0.5,1.0,10", "x1,x2,y1,y2", "t1,t2,,"),
+        *("-0.2,-0.1,0.0,0.1,0.2", "t-2,t-1,t0,t1,t2", "0.0,9e-05,0.0001,0.00011"),
+    ],
+)
 def test_moments_may_have_any_names(tmp_path, names):
     """Unless all but a few of them count; what has no name has no values."""
     n = len(names.rstrip(",").split(","))

@@ -278,7 +278,7 @@ class Table(NamedTuple):
 
 def _check_moments(names: Sequence[str]) -> None:
     """Refuses to take a number, a time or an index for a moment, beside columns whose names count."""
-    stems = {name: name.rstrip(".0123456789") for name in names if name}
+    stems = {name: name.rstrip("+-.0123456789") if _words([name]) else "" for name in names if name}
     common, count = Counter(stems.values()).most_common(1)[0] if stems else ("", 0)
     others = [name for name, stem in stems.items() if stem != common]
     if others and count > len(others):
