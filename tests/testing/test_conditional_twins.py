@@ -55,6 +55,7 @@ Box = partial(Line, bounds=(-1.0, 2.0))
 Circle = partial(Gaussian, 1, 3, periodic=(True,))
 Seam = partial(Circle, origin=[3.1])  # where the two ends of an angle meet
 SeamMixture = partial(Mixture, 1, 3, components=8, scatter=0.5, periodic=(True,), origin=[math.pi])
+Body = partial(Mixture, 3, 3, components=2, periodic=(False, True, False))
 Four = partial(Categorical, [[0.0], [1.0], [2.0], [3.0]], 3)
 
 
@@ -382,12 +383,22 @@ class HasMassToSpare(GaussianDensity):
         return super()._log_prob(delta) + math.log(1.01) / len(self.periodic)
 
 
+@twin(r"the density integrates to \[1\.1", Body)
+class HasMassToSpareInSpace(MixtureDensity):
+    def draw(self, noise, *, pathwise=True):
+        points = super().draw(noise, pathwise=pathwise)
+        return points._replace(log_q=self.log_prob(points.v))
+
+    def log_prob(self, value):
+        return super().log_prob(value) + math.log(1.15)
+
+
 @pytest.mark.parametrize(("build", "match"), TWINS)
 def test_broken_twin_is_caught(build, match):
     with pytest.raises(AssertionError, match=match):
         check_conditional(build(), build=build)
 
 
-@pytest.mark.parametrize("family", [Line, Couplings, Box, Circle, Seam, SeamMixture, Four])
+@pytest.mark.parametrize("family", [Line, Couplings, Box, Circle, Seam, SeamMixture, Body, Four])
 def test_the_originals_pass(family):
     check_conditional(family(), build=family)

@@ -39,3 +39,12 @@ def test_it_asks_for_a_conditional():
     for other in (nn.Linear(5, 3), Gaussian):
         with pytest.raises(AssertionError, match="is not a Conditional"):
             check_conditional(other)
+
+
+def test_inputs_that_are_none_are_named():
+    images = Gaussian(2, 3, encoder=nn.Sequential(nn.Conv2d(1, 3, 2), nn.Flatten()))
+    with pytest.raises(ValueError, match=r"inputs: received None, and features \(4, 3\) are not what .* takes"):
+        check_conditional(images)
+    for other in (torch.zeros(4, 3), lambda n: None, lambda n: torch.zeros(n + 1, 3)):
+        with pytest.raises(ValueError, match=r"inputs: received .*; accepted is a function that makes a batch"):
+            check_conditional(Gaussian(2, 3), inputs=other)

@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from ..distributions import Conditional, Density, Points, quadrature
-from ..distributions.bounded import log_tanh_slope
 from ..distributions.noise import Noise
 from ..utils import seeds
+from ..utils.errors import reason
 from ..utils.shapes import describe
+from .integrals import mass
 from .requirements import gap, require
 
 __all__ = ["check_conditional"]
@@ -32,8 +33,9 @@ def check_conditional(
 ) -> None:
     """Checks a conditional: shapes, support, densities, gradients, independence, types, state and determinism.
 
-    What a family cannot have is not asked of it: a Dirac has no density, a finite support no Jacobian. Densities with
-    at most two coordinates are integrated.
+    What a family cannot have is not asked of it: a Dirac has no density, a finite support no Jacobian. Densities are
+    integrated, on a grid for one or two coordinates, by importance sampling for more, which sees errors of 5 % of three
+    coordinates and of 20 % of six.
 
     Args:
         conditional: what is checked; it is copied, not changed. Its parameters are moved a little at random first.
@@ -44,12 +46,13 @@ def check_conditional(
 
     Raises:
         AssertionError: says what is wrong.
+        ValueError: for inputs that are none.
     """
     if not isinstance(conditional, Conditional):
         require(False, f"{describe(conditional)} is not a Conditional")
     with seeds.seeded(seed):
         net = _jittered(conditional)
-        x = (inputs or (lambda n: torch.randn(n, conditional.context, dtype=torch.float64)))(INPUTS)
+        x = _features(net) if inputs is None else _made(inputs)
         q = net(x)
         _shapes(net, q, x)
         _support(q)
@@ -64,7 +67,7 @@ def check_conditional(
         if not q.degenerate:
             _agrees(q)
             _volumes(q)
-            if not q.support.is_discrete and len(q.periodic) <= 2:
+            if not q.support.is_discrete:
                 _integrates(q)
 
 
@@ -75,6 +78,25 @@ def _jittered(conditional: Conditional) -> Conditional:
         for p in net.parameters():
             p.add_(JITTER * torch.randn_like(p))
     return net
+
+
+def _features(net: Conditional) -> Tensor:
+    """Features, where they are all that a conditional needs: its encoder, if it has one, takes them too."""
+    x = torch.randn(INPUTS, net.context, dtype=torch.float64)
+    try:
+        net.encode(x)
+    except Exception as error:
+        got = f"None, and features {tuple(x.shape)} are not what the conditional takes ({reason(error)})"
+        raise ValueError(f"inputs: received {got}; accepted is a function that makes a batch of n inputs") from error
+    return x
+
+
+def _made(inputs: object) -> Tensor:
+    x = inputs(INPUTS) if callable(inputs) else None
+    if not isinstance(x, Tensor) or x.ndim == 0 or len(x) != INPUTS:
+        got = f"{describe(inputs)}, which makes {describe(x)} of n = {INPUTS}" if callable(inputs) else describe(inputs)
+        raise ValueError(f"inputs: received {got}; accepted is a function that makes a batch of n inputs")
+    return x
 
 
 def _samples(q: Density, shape: Sequence[int] = (SAMPLES,)) -> Tensor:
@@ -313,46 +335,6 @@ class _Given(Density):
 
 
 def _integrates(q: Density) -> None:
-    """The density integrates to 1 on a grid."""
-    axes = [_axis(q, i) for i in range(len(q.periodic))]
-    v, log_step = axes[0] if len(axes) == 1 else _product(*axes)
-    mass = (q.log_prob(v) + log_step).logsumexp(0).exp()
-    # In two dimensions the grid is coarse for a density with kinks.
-    require(
-        gap(mass, torch.ones_like(mass)) < (1e-5 if len(axes) == 1 else 1e-3),
-        f"the density integrates to {mass.tolist()}",
-    )
-
-
-def _axis(q: Density, i: int) -> tuple[Tensor, Tensor]:
-    """A grid of one coordinate and the logarithms of its steps, `(n, B, 1)` and `(n, B)`.
-
-    The circle is cut evenly. The line, and a range after atanh, are cut evenly in asinh of their units, which are
-    smooth up to the ends, over three times the range of samples.
-    """
-    interval = q.support.base_constraint  # pyright: ignore[reportAttributeAccessIssue]
-    low, high = (end.expand(INPUTS, len(q.periodic))[:, i] for end in (interval.lower_bound, interval.upper_bound))
-    n, finite = (2001 if len(q.periodic) == 1 else 241), bool(low.isfinite().all())
-    if q.periodic[i] and torch.allclose(high - low, q.ends[1][i] - q.ends[0][i]):
-        v = low + (high - low) * torch.arange(n, dtype=low.dtype)[:, None] / n
-        return v.unsqueeze(-1), ((high - low) / n).log().expand_as(v)
-    middle, half = ((low + high) / 2, (high - low) / 2) if finite else (torch.zeros_like(low), torch.ones_like(low))
-    z = (q.sample((500,))[..., i] - middle) / half
-    z = z.clamp(-1 + 1e-12, 1 - 1e-12).atanh() if finite else z
-    centre = z.median(0).values
-    unit = (z - centre).abs().median(0).values
-    y = ((z - centre) / unit).asinh()
-    first, last = (2 * y.min(0).values - y.max(0).values), (2 * y.max(0).values - y.min(0).values)
-    y = first + (last - first) * torch.arange(n, dtype=low.dtype)[:, None] / (n - 1)
-    z = centre + unit * y.sinh()
-    log_step = ((last - first) / (n - 1) * half * unit).log() + y.cosh().log()
-    if finite:
-        return (middle + half * z.tanh()).unsqueeze(-1), log_step + log_tanh_slope(z)
-    return z.unsqueeze(-1), log_step
-
-
-def _product(first: tuple[Tensor, Tensor], second: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-    (a, log_a), (b, log_b) = first, second
-    shape = (len(a), len(b), INPUTS, 1)
-    v = torch.cat((a[:, None].expand(shape), b[None].expand(shape)), -1)
-    return v.flatten(0, 1), (log_a[:, None] + log_b[None]).flatten(0, 1)
+    """The density integrates to 1."""
+    whole, tolerance = mass(q)
+    require(((whole - 1).abs() <= tolerance).all(), f"the density integrates to {whole.tolist()}")
