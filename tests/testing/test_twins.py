@@ -201,6 +201,15 @@ class MovesTooFar(Turn):
         return super().grid(further * g, size)
 
 
+@twin("points do not move with the content: off by 0.1")
+class EnlargesTooMuch(Turn):
+    """By a tenth of the logarithm, a hundredth of the size."""
+
+    def grid(self, g, size):
+        larger = torch.linalg.det(g)[..., None, None] ** 0.05 * g[..., :2]
+        return super().grid(torch.cat((larger, g[..., 2:]), -1), size)
+
+
 @twin("points do not move with the content")
 class TurnsClockwise(Turn):
     def act_points(self, g, p, size=None):
@@ -440,6 +449,11 @@ def test_the_originals_pass(check):
 
 def test_nearest_neighbours_keep_bytes():
     check_transform(Affine("tx", "scale", interpolation="nearest"))
+
+
+@pytest.mark.parametrize("size", [(6, 6), (8, 4)])
+def test_small_images_pass(size):
+    check_transform(Turn(), size=size)
 
 
 def test_checks_ask_for_the_right_kind():
