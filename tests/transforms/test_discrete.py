@@ -69,7 +69,7 @@ def test_masks_and_bytes():
     "group", [Rotations(4, interpolation="nearest"), Rotations(6, interpolation="nearest")], ids=repr
 )
 def test_nearest_keeps_bytes_and_integers(group):
-    for dtype in (torch.uint8, torch.int64):
+    for dtype in (torch.uint16, torch.uint8, torch.int64):
         x = torch.randint(9, (1, 1, 8, 8)).to(dtype)
         assert group.act(torch.tensor([1]), x).dtype == dtype
     assert Flips().act(torch.tensor([1]), x).dtype == torch.int64  # nothing is interpolated

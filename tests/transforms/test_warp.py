@@ -136,6 +136,16 @@ def test_nearest_keeps_integers(dtype):
     assert not moved[..., 0].any()
 
 
+@pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64])
+def test_nearest_keeps_wide_unsigned_integers(dtype):
+    x = torch.arange(65500, 65536).reshape(1, 1, 6, 6)  # beyond int16
+    to_the_right = pixel_grid((6, 6)) - 2 / 6 * torch.tensor([1.0, 0.0])
+    moved = warp(x.to(dtype), to_the_right, interpolation="nearest", fill=65535)
+    assert moved.dtype == dtype
+    assert torch.equal(moved.long()[..., 1:], x[..., :-1])
+    assert (moved.long()[..., 0] == 65535).all()
+
+
 def test_integer_masks_take_a_fill_and_paddings():
     x = torch.randint(9, (2, 1, 5, 5))
     grid = pixel_grid((5, 5), 2) + 4

@@ -13,7 +13,7 @@ from ..utils.shapes import check_count, compute_dtype, describe
 from .affine import Affine, MatrixGroup
 from .base import FiniteGroup
 from .matrix import compose_matrices, with_last_row
-from .warp import as_signal, half_extent
+from .warp import as_signal, half_extent, look_up
 
 __all__ = ["Dihedral", "Flips", "Rotations", "Shifts"]
 
@@ -62,7 +62,7 @@ class Permutations(FiniteGroup):
         size = x.shape[2:]
         index = self.pixels(size, x.device)[g].unsqueeze(-2)
         shape = (*g.shape[:-1], *x.shape[:2], index.shape[-1])
-        return x.flatten(2).expand(shape).gather(-1, index.expand(shape)).unflatten(-1, size)
+        return look_up(x.flatten(2).expand(shape), index.expand(shape)).unflatten(-1, size)
 
 
 class Columns(Permutations):

@@ -34,6 +34,7 @@ Fill: TypeAlias = "float | Sequence[float]"
 
 POLE = 3**0.5 - 2.0  # of the cubic B-spline's inverse filter
 OUTSIDE = 1e6  # a position outside of every frame
+SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
 MARGIN = 24  # pixels of outside that a spline still feels: |POLE|^24 = 2e-14
 
 
@@ -226,6 +227,12 @@ def _sample(x: Tensor, grid: Tensor, interpolation: str, padding: str) -> Tensor
     return F.grid_sample(x, grid, mode=interpolation, padding_mode=padding, align_corners=False)
 
 
+def look_up(x: Tensor, index: Tensor) -> Tensor:
+    """The entries of `x` at these places along the last dimension, `gather`, of every type."""
+    signed = SIGNED.get(x.dtype)  # torch does not gather the wider unsigned integers: the same bits are looked up
+    return x.gather(-1, index) if signed is None else x.view(signed).gather(-1, index).view(x.dtype)
+
+
 def _gather(x: Tensor, grid: Tensor, padding: str, fill: Tensor | None) -> Tensor:
     """Nearest neighbours of integers: positions are interpolated, values only looked up, so that none is rounded."""
     batch, channels, height, width = x.shape
@@ -236,7 +243,7 @@ def _gather(x: Tensor, grid: Tensor, padding: str, fill: Tensor | None) -> Tenso
     index = index.reshape(len(grid), 1, -1).expand(batch, channels, -1)
     outside = torch.zeros((1, 1, 1), dtype=x.dtype, device=x.device) if fill is None else fill
     table = torch.cat((outside.reshape(1, -1, 1).expand(batch, channels, 1), x.reshape(batch, channels, -1)), -1)
-    return table.gather(-1, index).reshape(batch, channels, *grid.shape[1:3])
+    return look_up(table, index).reshape(batch, channels, *grid.shape[1:3])
 
 
 def _sample_spline(x: Tensor, grid: Tensor, padding: str) -> Tensor:
