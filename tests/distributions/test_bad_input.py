@@ -311,3 +311,33 @@ def test_scales_of_a_network_that_diverged_are_told_from_wrong_ones(density):
     with pytest.raises(ValueError, match=r"^scale: received scales that are") as wrong:
         density(torch.tensor([[1.0], [-1.0]]))
     assert not isinstance(wrong.value, NotFinite)
+
+
+@pytest.mark.parametrize("bounds", [None, (-1.0, 1.0)])
+@pytest.mark.parametrize("family", [Gaussian, StudentT, GlobalUniform, MeanFieldUniform, Mixture, RealNVP, SplineFlow])
+def test_points_of_any_type_have_the_density_of_their_values(family, bounds):
+    q = family(2, 3, bounds=bounds)(torch.randn(4, 3))
+    expected = q.log_prob(torch.zeros(4, 2))
+    for dtype in (torch.int64, torch.float16, torch.float64):
+        assert torch.equal(q.log_prob(torch.zeros(4, 2, dtype=dtype)), expected)
+    with pytest.raises(ValueError, match=r"^value: received a complex64 .*; accepted is coordinates"):
+        q.log_prob(torch.zeros(4, 2, dtype=torch.complex64))
+    with pytest.raises(ValueError, match=r"^value: received .* on meta, but the density is on cpu"):
+        q.log_prob(torch.zeros(4, 2, device="meta"))
+
+
+@pytest.mark.parametrize("family", [Dirac, Gaussian, RealNVP])
+def test_shapes_and_generators_that_are_none_are_named(family):
+    q = family(2, 3, bounds=(-1.0, 1.0))(torch.randn(4, 3))
+    for draw in (q.rsample, q.sample):
+        for shape in (3, (-1,), (1.5,)):
+            with pytest.raises(ValueError, match=r"^sample_shape: received .*; accepted is a sequence of sizes"):
+                draw(shape)
+        with pytest.raises(ValueError, match=r"^generator: received int 3; accepted is a torch\.Generator"):
+            draw((2,), generator=3)
+
+
+def test_categorical_is_over_finite_groups():
+    for other in ("Flips", Affine("angle"), Product(Flips(), Flips())):
+        with pytest.raises(ValueError, match=r"(?s)^transform: received .*; accepted is a finite group"):
+            Categorical.over(other, 3)

@@ -150,11 +150,12 @@ class BoundedDensity(Density):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The log-density; minus infinity beyond the bounds of a linear coordinate."""
+        value = self.coordinates(value)
         outside = by_kind(
             self.periodic,
             lambda v, low, high: (v < low) | (v > high),
             lambda v, low, high: torch.zeros_like(v, dtype=torch.bool),
-            self.coordinates(value),
+            value,
             self.low,
             self.high,
         ).any(-1)

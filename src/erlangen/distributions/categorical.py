@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.distributions.constraints import Constraint
 
-from ..utils.shapes import check_count, check_finite, check_numbers, check_tensor
+from ..utils.shapes import check_count, check_finite, check_numbers, check_tensor, describe
 from .base import Conditional, Coordinates
 from .circle import by_kind, reach
 from .density import Density, Points, mean_of
@@ -185,9 +185,11 @@ class Categorical(Conditional):
     @classmethod
     def over(cls, transform: Coordinates, context: int, **kwargs: Any) -> Self:
         """All elements of a finite group, starting at its identity."""
+        support = getattr(transform, "support", None)
+        if not isinstance(support, Constraint) or not support.is_discrete or transform.features != 1:
+            got = describe(transform)
+            raise ValueError(f"transform: received {got}; accepted is a finite group, or a table of elements")
         low, high = transform.bounds.unbind()
-        if not transform.support.is_discrete or len(low) != 1:
-            raise ValueError(f"transform: received {transform!r}; accepted is a finite group, or a table of elements")
         table = torch.arange(int(low), int(high) + 1)[:, None]
         return cls(table, context, **dict[str, Any](start=int(transform.origin - low)) | kwargs)
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.distributions import Distribution, constraints
 from torch.distributions.constraints import Constraint
 
-from ..utils.shapes import check_count, check_tensor, expands
+from ..utils.shapes import check_count, check_same, check_tensor, expands
 from .circle import by_kind, circular_mean, reach, wrap
 from .noise import Noise
 
@@ -169,13 +169,15 @@ class Density(Distribution):
         return Noise(torch.Size(sizes), self.batch_shape, self.like, generator)
 
     def coordinates(self, value: Tensor) -> Tensor:
-        """Checks points at which the density is asked for, `(..., d)`."""
+        """Checks points at which the density is asked for, `(..., d)`, and returns them in its own type."""
         d = len(self.periodic)
-        ok = isinstance(value, Tensor) and value.shape[-1:] == (d,)
+        ok = isinstance(value, Tensor) and value.shape[-1:] == (d,) and not value.is_complex()
         fits = ok and all(
             a == b or 1 in (a, b) for a, b in zip(value.shape[-2::-1], self.batch_shape[::-1], strict=False)
         )
-        return check_tensor("value", value, f"coordinates (..., {d}) for a batch {tuple(self.batch_shape)}", fits)
+        check_tensor("value", value, f"coordinates (..., {d}) for a batch {tuple(self.batch_shape)}", fits)
+        check_same("value", value.to(self.like.dtype), "the density", self.like)
+        return value.to(self.like.dtype)
 
     def enumerated(self) -> Points:
         """All points of a finite support, with their log-probabilities as log-weights and log-densities."""

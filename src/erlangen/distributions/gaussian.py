@@ -51,11 +51,11 @@ class Atom(Density):
 
     def rsample(self, sample_shape: Sequence[int] = (), generator: torch.Generator | None = None) -> Tensor:
         """The point, again and again."""
-        return self.loc.expand(*sample_shape, *self.loc.shape)
+        return self.loc.expand(*self._noise(sample_shape, generator).samples, *self.loc.shape)
 
     def sample(self, sample_shape: Sequence[int] = (), generator: torch.Generator | None = None) -> Tensor:
         """The point, again and again, without a gradient."""
-        return self.rsample(sample_shape).detach()
+        return self.rsample(sample_shape, generator).detach()
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """The point, `(1, *B, d)`."""

@@ -98,7 +98,8 @@ class MixtureDensity(Density):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The log-density, `(*S, *B)`."""
-        shape = torch.broadcast_shapes(self.coordinates(value).shape[:-1], self.batch_shape)
+        value = self.coordinates(value)
+        shape = torch.broadcast_shapes(value.shape[:-1], self.batch_shape)
         return _log_density(*self._rows(value), self.periodic).reshape(shape)
 
     def _rows(self, z: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -17,6 +17,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 from torch.quasirandom import SobolEngine
 
+from ..utils.shapes import describe
+
 __all__ = ["SOURCES", "Antithetic", "Common", "Enumerated", "Noise", "Own", "Sobol", "Stratified"]
 
 
@@ -39,6 +41,8 @@ class Noise:
     def __init__(
         self, samples: torch.Size, batch: torch.Size, like: Tensor, generator: torch.Generator | None = None
     ) -> None:
+        if generator is not None and not isinstance(generator, torch.Generator):
+            raise ValueError(f"generator: received {describe(generator)}; accepted is a torch.Generator, or None")
         self.samples, self.batch = samples, batch
         self.like, self.generator = like, generator
         self._again = False  # whether there was a choice before
