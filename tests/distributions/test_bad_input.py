@@ -341,3 +341,12 @@ def test_categorical_is_over_finite_groups():
     for other in ("Flips", Affine("angle"), Product(Flips(), Flips())):
         with pytest.raises(ValueError, match=r"(?s)^transform: received .*; accepted is a finite group"):
             Categorical.over(other, 3)
+
+
+def test_bounds_of_a_part_are_bounds():
+    """An angle in turns, taken for one in radians, would have a density with a mass of six."""
+    parts = lambda: Joint(Gaussian(1, 3, periodic=[True], bounds=(-0.5, 0.5)), Gaussian(1, 3))  # noqa: E731
+    with pytest.raises(ValueError, match="conditional: received one that has bounds"):
+        Bounded(parts(), -1.0, 1.0)
+    with pytest.raises(ValueError, match=r"base: received Joint with .*; accepted is a density without bounds"):
+        RealNVP(2, 3, base=parts(), periodic=[True, False])

@@ -27,7 +27,7 @@ from ..utils.shapes import check_count, check_finite, check_numbers, check_same,
 from .bounded import BoundedDensity, Once
 from .density import Density
 
-__all__ = ["Bounded", "Conditional", "Coordinates", "check_over"]
+__all__ = ["Bounded", "Conditional", "Coordinates", "check_over", "has_bounds"]
 
 # How close to a bound a distribution may start, as a fraction of half the range: an identity that lies on the bound
 # (the whole frame, for a crop) is at infinity in standard coordinates.
@@ -205,7 +205,7 @@ class Bounded(Conditional):
 
     def __init__(self, conditional: Conditional, low: Tensor | Sequence[float] | float, high: Any) -> None:
         known = isinstance(conditional, Conditional)
-        if not known or conditional.bounds is not None or conditional.discrete:
+        if not known or has_bounds(conditional) or conditional.discrete:
             got = "one that has bounds" if known and not conditional.discrete else describe(conditional)
             raise ValueError(f"conditional: received {got}; accepted is a Conditional with a density, without bounds")
         super().__init__(
@@ -220,6 +220,11 @@ class Bounded(Conditional):
     def density(self, h: Tensor) -> Density:
         """The distribution of the conditional inside."""
         return self.conditional.density(h)
+
+
+def has_bounds(conditional: Conditional) -> bool:
+    """Whether it maps any of its coordinates into bounds, itself or in a part of it."""
+    return any(part.bounds is not None for part in conditional.modules() if isinstance(part, Conditional))
 
 
 def _kinds(periodic: Sequence[bool] | Tensor, features: int) -> tuple[bool, ...]:

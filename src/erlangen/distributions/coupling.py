@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from ..utils.shapes import check_count, describe
-from .base import Conditional
+from .base import Conditional, has_bounds
 from .bounded import log_tanh_slope
 from .circle import by_kind, wrap
 from .conditioner import Conditioners, Stack
@@ -115,7 +115,7 @@ class Flow(Conditional):
         accepted = "a density without bounds and encoder, with the same features, context and periodic"
         if not isinstance(base, Conditional):
             raise ValueError(f"base: received {describe(base)}; accepted is {accepted}")
-        plain = base.bounds is None and base.encoder is None and not (base.discrete or isinstance(base, Dirac))
+        plain = not has_bounds(base) and base.encoder is None and not (base.discrete or isinstance(base, Dirac))
         if not plain or any(getattr(base, name) != getattr(self, name) for name in same):
             got = ", ".join(f"{name}={getattr(base, name)}" for name in (*same, "bounds", "encoder"))
             raise ValueError(f"base: received {type(base).__name__} with {got}; accepted is {accepted}")
