@@ -5,11 +5,12 @@ import itertools
 import math
 import pickle
 
+import numpy as np
 import pytest
 import torch
 
 from erlangen.testing.signals import texture
-from erlangen.transforms import Affine, AffineMatrix, Similarity, TimeAffine
+from erlangen.transforms import HSV, Affine, AffineMatrix, Product, Rotations, Similarity, TimeAffine
 
 
 def at(transform, **values):
@@ -235,6 +236,8 @@ def test_bad_names(names, match):
         ({"tx": float("inf")}, "finite"),
         ({"tx": None}, r"bounds\['tx'\]: received None"),
         ({"tx": "wide"}, "low < high"),
+        ({"tx": "12"}, "low < high"),
+        ({"tx": ((0.0,), (1.0, 2.0))}, "low < high"),
         ({"tx": (0.0, 1.0, 2.0)}, "low < high"),
     ],
 )
@@ -306,3 +309,18 @@ def test_copies_move_and_save():
         assert torch.equal(other.element(v), transform.element(v))
     assert transform.state_dict() == {}
     assert "angle" in repr(transform)
+
+
+def test_bounds_may_be_arrays():
+    bounds = {"angle": np.array([-0.5, 0.25]), "tx": torch.tensor(0.1)}
+    assert torch.allclose(
+        Affine("angle", "tx", bounds=bounds).bounds, torch.tensor([[-0.5, -0.1], [0.25, 0.1]]).double()
+    )
+
+
+def test_elements_that_do_not_fit_together_are_named():
+    for group in (Affine("angle"), HSV("hue"), Rotations(4), Product(Affine("angle"), HSV("hue"))):
+        g = group.element(torch.zeros(3, group.features, dtype=torch.float64))
+        assert group.compose(g, g[:1]).shape == g.shape
+        with pytest.raises(ValueError, match=r"^h: received .*; accepted is as many elements as g, \(3,"):
+            group.compose(g, g[:2])

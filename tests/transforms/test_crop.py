@@ -50,7 +50,7 @@ def test_a_crop_has_no_inverse():
         Crop().inverse(Crop().element(torch.zeros(1, 4)))
     with pytest.raises(ValueError, match=r"bounds\['width'\].*0.1.*Interval"):
         Crop(bounds={"width": (0.1, 1.0)})
-    for bad in (0.0, 1.0, -1.0, 2.0):
+    for bad in (0.0, 1.0, -1.0, 2.0, "half", None):
         with pytest.raises(ValueError, match="smallest: received"):
             Crop(smallest=bad)
 

@@ -104,7 +104,7 @@ def test_bad_input():
     for bad in (0, -1, 2.5, True, "4"):
         with pytest.raises(ValueError, match="n: received"):
             Rotations(bad)
-    with pytest.raises(ValueError, match="whole numbers 0 to 1"):
+    with pytest.raises(ValueError, match=r"v: received a float64 tensor .* other values .* whole numbers 0 to 1"):
         Flips()(x, torch.tensor([[0.5], [1.0]]))
     with pytest.raises(ValueError, match="whole numbers 0 to 1"):
         Flips()(x, torch.tensor([[2.0], [1.0]]))

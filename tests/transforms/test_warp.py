@@ -195,11 +195,13 @@ def test_pixels_there_and_back():
     assert torch.equal(corners, torch.tensor([[-0.5, -0.5], [11.5, 5.5]]))
 
 
-@pytest.mark.parametrize("size", [8, (8,), (0, 8), (1, 2, 3), None])
+@pytest.mark.parametrize("size", [8, (8,), (0, 8), (1, 2, 3), None, "88"])
 def test_bad_sizes(size):
     for call in (to_pixels, from_pixels):
         with pytest.raises(ValueError, match="size: received"):
             call(torch.zeros(1, 2), size)
+        with pytest.raises(ValueError, match="p: received list"):
+            call([0.0, 0.0], (8, 8))
 
 
 def test_empty_results():

@@ -47,7 +47,7 @@ class MatrixGroup(Spatial, Group):
 
     def compose(self, g: Tensor, h: Tensor) -> Tensor:
         """The matrix product."""
-        return compose_matrices(self.elements_like(g), self.elements_like(h, "h"))
+        return compose_matrices(*self.pair(g, h))
 
     def act_points(self, g: Tensor, p: Tensor, size: Sequence[int] | None = None) -> Tensor:
         """The matrix times the points; the frame does not matter."""

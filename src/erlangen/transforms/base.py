@@ -6,9 +6,7 @@ masks. It has no learned parameters and knows nothing of distributions.
 Shapes:
     signals `x`: `(B, C, H, W)` images or `(B, C, L)` series; coordinates `v`: `(*S, B, d)`; elements `g`: `(*S, B,
     ...)`; results: `(*S, B, C, H, W)`. Sample dimensions come first, as in `torch.distributions`, and a batch
-    dimension of 1
-        in
-    `v` or `g` is shared by the whole batch.
+    dimension of 1 in `v` or `g` is shared by the whole batch.
 
 Convention:
     * Coordinates: x to the right, y down, origin at the centre. One unit is half the *longer* side in both directions,
@@ -29,8 +27,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.distributions import constraints
@@ -64,9 +63,9 @@ def resolve_bounds(
         raise ValueError(f"{called}: received a range for {unknown}; accepted are the coordinates {list(names)}")
     rows = []
     for name in names:
-        given = bounds.get(name, default[name])
+        given: Any = bounds.get(name, default[name])
         try:
-            low, high = (float(end) for end in given) if isinstance(given, Sequence) else (-float(given), float(given))
+            low, high = (float(end) for end in (given if np.ndim(given) else (-given, given)))
         except (TypeError, ValueError):
             low = high = math.nan
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
@@ -278,6 +277,15 @@ class Group(Transform):
         """The coordinates v with `element(v) = g`, where they exist; a `ValueError` where they don't."""
         raise NotImplementedError(f"{type(self).__name__} does not implement element_log")
 
+    def pair(self, g: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        """Checks elements that are composed: as many of one as of the other, or one for all."""
+        g, h = self.elements_like(g), self.elements_like(h, "h")
+        sizes = zip(reversed(g.shape), reversed(h.shape), strict=False)
+        if not all(a == b or 1 in (a, b) for a, b in sizes):
+            accepted = f"as many elements as g, {tuple(g.shape)}, or one"
+            raise ValueError(f"h: received {describe(h)}; accepted is {accepted}")
+        return g, h
+
 
 class FiniteGroup(Group):
     """A group with finitely many elements. Elements are indices, and so is the one coordinate.
@@ -317,14 +325,14 @@ class FiniteGroup(Group):
         """The index, as an integer; whole numbers 0, ..., n - 1 are accepted, of any type."""
         v = self.coordinates(v if not isinstance(v, Tensor) or v.is_floating_point() else v.to(torch.float64))
         index = v[..., 0].round().long()
-        self.check_index(index, "v", whole=(v[..., 0] == index))
+        self.check_index(v[..., 0], "v", whole=(v[..., 0] == index))
         return index
 
     def check_index(self, index: Tensor, name: str, whole: Tensor | None = None) -> None:
         """Raises a `ValueError` for an index outside 0, ..., n - 1, where it can be seen without a synchronisation."""
         inside = (index >= 0) & (index < len(self))
         inside = inside if whole is None else inside & whole
-        check_true(name, inside, f"{describe(index)} with values outside", f"the whole numbers 0 to {len(self) - 1}")
+        check_true(name, inside, f"{describe(index)} with other values", f"the whole numbers 0 to {len(self) - 1}")
 
     def elements_like(self, g: Tensor, name: str = "g") -> Tensor:
         """Checks elements: integer indices `(*S, B)`."""
@@ -340,7 +348,7 @@ class FiniteGroup(Group):
 
     def compose(self, g: Tensor, h: Tensor) -> Tensor:
         """The group table."""
-        return self.table[self.elements_like(g), self.elements_like(h, "h")]
+        return self.table[self.pair(g, h)]
 
     def inverse(self, g: Tensor) -> Tensor:
         """The index of the inverse."""

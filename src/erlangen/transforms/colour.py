@@ -59,7 +59,8 @@ class HSV(Group):
 
     def compose(self, g: Tensor, h: Tensor) -> Tensor:
         """The sum."""
-        return self.elements_like(g) + self.elements_like(h, "h")
+        g, h = self.pair(g, h)
+        return g + h
 
     def inverse(self, g: Tensor) -> Tensor:
         """The negative."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import torch
@@ -47,7 +48,7 @@ class Crop(Spatial):
         bounds: Bounds | None = None,
         **kwargs: Any,
     ) -> None:
-        if not 0 < smallest < 1:
+        if not isinstance(smallest, Real) or not 0 < smallest < 1:
             raise ValueError(f"smallest: received {smallest!r}; accepted is a fraction of the frame between 0 and 1")
         sizes = ("size",) if square else ("width", "height")
         names = ("cx", "cy", *sizes)

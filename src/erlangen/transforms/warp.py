@@ -40,7 +40,7 @@ MARGIN = 24  # pixels of outside that a spline still feels: |POLE|^24 = 2e-14
 
 def _check_size(size: Sequence[int], p: Tensor) -> None:
     """Raises a `ValueError` unless the size is that of an image for points in the plane, or that of a series."""
-    ok = isinstance(size, Sequence) and len(size) in (1, 2) and all(n > 0 for n in size)
+    ok = isinstance(size, Sequence) and len(size) in (1, 2) and not isinstance(size, str) and all(n > 0 for n in size)
     if not ok or (p.ndim > 1 and p.shape[-1] != len(size)):
         raise ValueError(f"size: received {size!r}; accepted is (H, W) in pixels, or (L,) for series, at least 1 each")
 
@@ -73,6 +73,7 @@ def from_pixels(p: Tensor, size: Sequence[int]) -> Tensor:
 
 def _points(size: Sequence[int], p: Tensor) -> Tensor:
     """Checked points in floating point; the middle of an even number of pixels is no whole one."""
+    check_tensor("p", p, "points, a tensor (..., 2), or (..., 1) for series")
     _check_size(size, p)
     accepted = f"points (..., {len(size)}) for the size {tuple(size)}"
     check_tensor("p", p, accepted, len(size) == 1 or (p.ndim > 0 and p.shape[-1] == len(size)))
