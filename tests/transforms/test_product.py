@@ -299,6 +299,8 @@ def test_bad_factors():
         Product()
     with pytest.raises(ValueError, match="received str 'Affine'"):
         Product(Affine(), "Affine")
+    with pytest.raises(ValueError, match="received Affine, which moves images, and TimeAffine, which moves series"):
+        Product(TimeAffine(), Flips(), Affine())
     with pytest.raises(ValueError, match="not invertible"):
         Product(Crop(), HSV()).inverse(torch.zeros(2, 7))
 

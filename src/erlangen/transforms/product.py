@@ -15,6 +15,7 @@ from .base import FiniteGroup, Group, Transform
 from .colour import check_levels, clip
 from .discrete import Permutations
 from .matrix import compose_matrices
+from .spatial import Spatial
 from .warp import as_signal
 
 __all__ = ["Product"]
@@ -196,7 +197,12 @@ def _flatten(factors: Sequence[Any]) -> list[Transform]:
         raise ValueError("factors: received none; accepted are one or more transforms")
     if wrong := [f for f in factors if not isinstance(f, Transform)]:
         raise ValueError(f"factors: received {describe(wrong[0])}; accepted are transforms")
-    return [part for f in factors for part in (f.factors if isinstance(f, Product) else [f])]
+    parts = [part for f in factors for part in (f.factors if isinstance(f, Product) else [f])]
+    kinds = {f.dims: type(f).__name__ for f in parts if isinstance(f, Spatial)}
+    if len(kinds) > 1:
+        got = f"{kinds[2]}, which moves images, and {kinds[1]}, which moves series"
+        raise ValueError(f"factors: received {got}; accepted are transforms of the same kind of signal")
+    return parts
 
 
 def _unique(names: Sequence[Sequence[str]]) -> list[str]:
