@@ -451,6 +451,21 @@ def test_a_folder_with_the_name_of_a_set_is_mentioned(tmp_path, caplog, monkeypa
     assert "write ./mnist" in caplog.text
 
 
+def test_paths_are_what_shells_take_them_for(shapes, tmp_path, capsys, monkeypatch):
+    """A ~ is the home of a user, if there is one of that name."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    shutil.copytree(shapes, "~nouser")
+    assert fit("~nouser", "--method", "none", "--output=~/run") == 0
+    assert load_run("~/run").config.data == str(tmp_path / "~nouser")
+    assert not (tmp_path / "~").exists()
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")  # the same data, by other names
+    assert fit("../~nouser", "--resume", "--output", "../run", "--steps", "3", tiny=False) == 0
+    assert fit("~/~nouser", "--resume", "--output", "~/run", tiny=False) == 0
+    assert fit("~/other", "--resume", "--output", "~/run", tiny=False) == 2
+    refused(capsys, "DATA: received '~/other' with --resume")
+
+
 def test_classes_of_any_name(shapes, tmp_path, capsys):
     for source, name in zip(sorted(shapes.iterdir()), (r"$\frac{1$", "猫", '<b>&"', "x" * 40), strict=True):
         shutil.copytree(source, tmp_path / "odd" / name)

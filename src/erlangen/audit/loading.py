@@ -53,7 +53,7 @@ def load_model(source: object) -> Loaded:
             raise ValueError(f"model: received {describe(source)}; accepted is {ACCEPTED}")
         name = type(source).__name__ if isinstance(source, nn.Module) else getattr(source, "__name__", "a function")
         return Loaded(source, name, _dtype(source))
-    path = Path(source).expanduser()
+    path = Path(os.path.expanduser(source))  # which leaves a name such as ~old alone
     if not path.exists() and re.fullmatch(r"[\w.]+:\w+", str(source)):
         return _from_function(*str(source).split(":"))
     if not path.exists():

@@ -113,7 +113,7 @@ def read_audit(path: str | os.PathLike[str], *, name: str = "audit") -> dict[str
     Raises:
         ValueError: there is none, it is damaged or of another version; the message says which.
     """
-    place = Path(path).expanduser()
+    place = Path(os.path.expanduser(path))
     place = place / "audit.json" if place.is_dir() else place
     if not place.is_file():
         raise ValueError(f"{name}: received {str(path)!r}, which holds no audit; accepted is an audit.json")

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -144,6 +144,7 @@ def _main(arguments: Sequence[str] | None) -> int:
         args=arguments or ["--help"],
         config=(tyro.conf.OmitSubcommandPrefixes,),
     )
+    command = expanded(command)
     # A run folder must be new, which only the command itself can judge; a check writes nothing.
     if isinstance(command, Check | Fit | Reproduce):
         return _run(command, arguments[1:])
@@ -154,6 +155,13 @@ def _main(arguments: Sequence[str] | None) -> int:
         for folder in new:
             with suppress(OSError):  # it holds something
                 folder.rmdir()
+
+
+def expanded(command: Any) -> Any:
+    """A command with the user's folder for ~ in its paths, which a shell leaves as it is in `--output=~/runs`."""
+    given = {field.name: getattr(command, field.name) for field in fields(command)}
+    paths = {name: Path(os.path.expanduser(path)) for name, path in given.items() if isinstance(path, Path)}
+    return replace(command, **paths)
 
 
 def _run(command: Any, arguments: Sequence[str], reason: str | None = None) -> int:

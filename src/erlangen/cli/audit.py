@@ -112,7 +112,7 @@ class Audit:
     def _reading(self) -> dict[str, Any]:
         """How a folder of pictures is read: what is left open, as a run that is audited has read its own."""
         how = {"size": self.size, "unreadable": self.unreadable, "background": self.background}
-        if (run := Path(self.model).expanduser()).is_dir():
+        if (run := Path(os.path.expanduser(self.model))).is_dir():
             from ..estimators.runs import read_record
 
             record = read_record(run)

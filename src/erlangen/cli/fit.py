@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import shlex
 from collections.abc import Collection
@@ -137,7 +138,7 @@ class Fit:
 
     def run(self, typed: Collection[str] = ()) -> list[Path]:
         """Trains and writes the run folder; options that were typed count even if they say what is usual."""
-        folder = (self.output or new_folder(self.data, self.method)).expanduser()
+        folder = self.output or new_folder(self.data, self.method)
         with refusing(self, SMALLER, stopped=lambda: stopped(folder)):
             return self._run(folder, typed)
 
@@ -201,7 +202,7 @@ class Fit:
 
                 same = resolve_ranges(parse_transform(self.transform)) == resolve_ranges(had)
             else:
-                same = given == had or (name == "data" and str(Path(given).expanduser().absolute()) == had)
+                same = given == had or (name == "data" and os.path.abspath(os.path.expanduser(given)) == had)
             if not same:
                 raise ValueError(
                     f"{name}: received {given!r} with --resume; accepted is what the run began with, {had!r}"
@@ -232,7 +233,7 @@ def parse_transform(words: str) -> dict[str, float | tuple[float, float] | None]
 
 def new_folder(data: str, method: str) -> Path:
     """A folder that does not exist yet."""
-    name = re.sub(r"[^\w.-]+", "-", Path(data).expanduser().resolve().stem)
+    name = re.sub(r"[^\w.-]+", "-", Path(os.path.expanduser(data)).resolve().stem)
     first = Path("runs") / f"{name.strip('-.') or 'data'}-{method}-{datetime.now():%Y%m%d-%H%M%S}"
     numbered = (first.with_name(f"{first.name}-{k}") for k in range(2, 1000))
     return first if not first.exists() else next(path for path in numbered if not path.exists())

@@ -57,7 +57,7 @@ class Remote(NamedTuple):
 def cache_folder() -> Path:
     """The folder for what can be had or made again: `ERLANGEN_CACHE`, else the operating system's cache."""
     if folder := os.environ.get("ERLANGEN_CACHE"):
-        return Path(folder).expanduser()
+        return Path(os.path.expanduser(folder))
     import pooch
 
     return Path(pooch.os_cache("erlangen"))
@@ -81,9 +81,9 @@ def _roots() -> list[Path]:
     folder = os.environ.get("ERLANGEN_DATA")
     if not folder:
         return [cache_folder() / "data"]
-    if not Path(folder).expanduser().is_dir():
+    if not Path(os.path.expanduser(folder)).is_dir():
         raise ValueError(f"ERLANGEN_DATA: received {folder!r}, which is no folder; accepted is a folder of data sets")
-    return [Path(folder).expanduser(), cache_folder() / "data"]
+    return [Path(os.path.expanduser(folder)), cache_folder() / "data"]
 
 
 def find(folders: Sequence[str], names: Sequence[str]) -> Path | None:

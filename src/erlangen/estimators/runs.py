@@ -182,7 +182,7 @@ def load_run(folder: str | os.PathLike[str], *, device: torch.device | str = "cp
     Raises:
         ValueError: there is no run, it was not finished, or its files are damaged; the message says which.
     """
-    folder = Path(folder)
+    folder = Path(os.path.expanduser(folder))
     record = read_record(folder)
     if not (folder / WEIGHTS).is_file():
         go_on = "go on with it: resume=True, or `erlangen fit --resume --output`"

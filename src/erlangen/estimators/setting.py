@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -64,7 +63,7 @@ def prepare(config: RunConfig, data: DataSet | None = None, test: DataSet | None
     size = config.size
     if data is None:
         data, test, size = load_parts(config)
-        source = config.data if is_named(config.data) else os.path.abspath(Path(config.data).expanduser())
+        source = config.data if is_named(config.data) else os.path.abspath(os.path.expanduser(config.data))
     else:
         source = data.name
     check_parts(data, test)

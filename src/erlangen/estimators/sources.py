@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import math
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -48,7 +49,7 @@ ROUNDING = 1e-14  # of the size of values, up to which they are the same
 
 def load_parts(config: RunConfig) -> tuple[DataSet, DataSet | None, int | None]:
     """The training and the test part of what `config.data` names, and the size to which its pictures were resized."""
-    source, path = config.data, Path(config.data).expanduser()
+    source, path = config.data, Path(os.path.expanduser(config.data))
     _check_size(config.size)
     if is_named(source):
         return _named(config)
@@ -91,7 +92,7 @@ def load_images(
     """
     check_background(background)
     _check_size(size)
-    path = Path(source).expanduser()
+    path = Path(os.path.expanduser(source))
     for_folders = _for_folders(size, background)
     if source in named_sets():
         _check_folder(f"the named set {source!r}", for_folders)

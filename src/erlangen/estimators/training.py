@@ -59,7 +59,7 @@ def fit_run(
     """
     from .reporting import write_report
 
-    folder = Path(folder)
+    folder = Path(os.path.expanduser(folder))
     check_folder(folder, resume, None if data is not None else config.data)
     setting = prepare(continued(folder, config) if resume else config, data, test)
     run = train_run(setting, folder, resume=resume)
@@ -89,7 +89,7 @@ def check_folder(folder: Path, resume: bool, data: str | None = None) -> None:
         what = "holds other files" if folder.is_dir() else "is a file"
         raise FileExistsError(f"output: received {str(folder)!r}, which {what}; accepted is a new or empty folder")
     elif data is not None and data not in named_sets():
-        root = class_root(Path(data).expanduser())
+        root = class_root(Path(os.path.expanduser(data)))
         if root.is_dir() and root.resolve() in folder.resolve().parents:
             got = f"{str(folder)!r}, which lies among the classes in {str(root)!r}"
             raise ValueError(f"output: received {got}; accepted is a folder elsewhere")
