@@ -153,6 +153,22 @@ def test_a_request_to_end_is_an_interrupt_of_every_command(command, place, words
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
+def test_an_interrupt_while_the_command_loads_is_one_sentence(tmp_path):
+    (tmp_path / "tyro.py").write_text("raise KeyboardInterrupt")  # found before the true one, and loaded first
+    result = run("--version", cwd=tmp_path)
+    assert (result.returncode, result.stdout, result.stderr) == (130, "", "erlangen: stopped; nothing was written.\n")
+
+
+def test_folders_begin_at_home_for_every_command(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys.modules[drawing.__module__], "gallery", lambda folder, progress: [folder])
+    assert cli.main(["gallery", "--output=~/drawn"]) == 0
+    assert cli.main(["gallery", "--output=~nouser"]) == 0  # a name like any other
+    assert capsys.readouterr().out.splitlines() == [str(tmp_path / "home" / "drawn"), "~nouser"]
+    assert list(tmp_path.iterdir()) == []  # nothing was drawn into them
+
+
 def test_a_full_disk_is_one_sentence(tmp_path, capsys, monkeypatch):
     def full(folder, progress):
         raise OSError(28, "No space left on device", str(folder))
