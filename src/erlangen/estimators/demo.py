@@ -208,8 +208,14 @@ def _turned(runs: dict[str, Run], scale: Scale) -> Turned:
         "plain, after mean-shift": runs["none"].predict(moved),
         "averaged": flow.predict(x),
     }
-    cell = ((from_prototype(data).rad2deg() + 90) // BIN).long().clamp(0, 180 // BIN - 1)
+    angle, right = from_prototype(data), {name: (y == data.y).double() for name, y in ways.items()}
+    seen = angle.abs() <= QUARTER / 2
+    cell = ((angle.rad2deg() + 90) // BIN).long().clamp(0, 180 // BIN - 1)
     count = torch.bincount(cell, minlength=180 // BIN)
-    right = {name: torch.bincount(cell, (y == data.y).double(), 180 // BIN) / count for name, y in ways.items()}
     middle = np.arange(-90 + BIN / 2, 90, BIN)
-    return Turned(middle, {name: share.numpy() for name, share in right.items()}, len(data))
+    return Turned(
+        middle,
+        {name: (torch.bincount(cell, hits, 180 // BIN) / count).numpy() for name, hits in right.items()},
+        {name: (hits[seen].mean().item(), hits[~seen].mean().item()) for name, hits in right.items()},
+        len(data),
+    )

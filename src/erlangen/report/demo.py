@@ -83,10 +83,18 @@ class Alignment:
 
 @dataclass(frozen=True)
 class Turned:
-    """Accuracies of several ways to predict, by the angle of a picture from its prototype in degrees."""
+    """Accuracies of several ways to predict, by the angle of a picture from its prototype in degrees.
+
+    Attributes:
+        angles: the middle of each bin.
+        accuracy: in each bin, NaN where it has no pictures.
+        seen: of all pictures at angles that training has, and of all others.
+        count: how many pictures there are.
+    """
 
     angles: np.ndarray
     accuracy: Mapping[str, np.ndarray]
+    seen: Mapping[str, tuple[float, float]]
     count: int
 
 
@@ -183,9 +191,8 @@ def _steps(alignment: Alignment) -> Section:
 
 
 def _poses(turned: Turned, figure: bytes) -> Section:
-    far = np.abs(turned.angles) > 45
-    means = {name: (values[~far].mean(), values[far].mean()) for name, values in turned.accuracy.items()}
-    words = "; ".join(f"{name}: {near:.1%} within 45°, {beyond:.1%} beyond" for name, (near, beyond) in means.items())
+    shares = turned.seen.items()
+    words = "; ".join(f"{name}: {near:.1%} within 45°, {beyond:.1%} beyond" for name, (near, beyond) in shares)
     text = (
         "A plain classifier, trained on pictures within ±45°, stays as it is: pictures are aligned before it sees "
         "them. Averaged is the model that was trained with its distribution."
