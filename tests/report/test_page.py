@@ -51,6 +51,13 @@ def dot() -> bytes:
     return encode(np.zeros((2, 2, 3), dtype=np.uint8))
 
 
+def test_names_of_any_length_stay_within_the_page():
+    """What a browser breaks nowhere, it lets run out of the window: titles, captions and labels are users' names."""
+    rule = re.search(r"^body \{(.*)\}$", page("x" * 200, "", {}), re.MULTILINE)
+    assert rule is not None
+    assert "overflow-wrap: anywhere;" in rule[1]
+
+
 def test_a_page_is_self_contained():
     card = Section("One", "words", "small print", [("row", [Image(dot(), "a dot", "dot", True)])], code="a < b")
     text = page("Title", "Lead", {"": [card], "More": [Section("Two")]})
