@@ -233,6 +233,22 @@ def test_pixels_without_a_range_are_refused(tmp_path):
         image_folder(tmp_path)
 
 
+def test_photographs_are_never_left_out_without_a_word(pets):
+    save(pets / "dog" / "9.jfif", picture(), format="JPEG")
+    save(pets / "dog" / "8.jpe", picture(), format="JPEG")
+    assert image_folder(pets).counts() == [3, 4]
+    for name in ("1.HEIC", "2.heif", "3.avif", "4.jp2", "5.jxl"):
+        (pets / "cat" / name).write_bytes(b"?")
+    with pytest.raises(
+        UnreadableImagesError, match=r"5 of 12 files.*cat/1.HEIC: \.heic is not read, save it as"
+    ) as error:
+        image_folder(pets)
+    assert len(error.value.files) == 5
+    data = image_folder(pets, size=4, unreadable="skip")
+    assert data.counts() == [3, 4]
+    assert [file.path.name for file in data.skipped] == ["1.HEIC", "2.heif", "3.avif", "4.jp2", "5.jxl"]
+
+
 def test_a_long_list_is_cut(tmp_path):
     save(tmp_path / "a" / "good.png", picture())
     for i in range(25):

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .images import SUFFIXES, image_size, opaque_level, quiet_bombs, read_image
+from .images import ALIEN, SUFFIXES, image_size, opaque_level, quiet_bombs, read_image
 from .sets import DataSet
 
 __all__ = [
@@ -89,7 +89,8 @@ def image_folder(
     """Reads a folder with a sub-folder for each class, in the order of their names.
 
     Grey pictures stay grey if all are; CMYK, palettes, transparency and 16 bits become RGB in uint8. Hidden files and
-    files without the suffix of a picture are left alone.
+    files without the suffix of a picture are left alone; photographs in HEIC, AVIF, JPEG 2000 and JPEG XL
+    are files that cannot be read.
 
     Args:
         path: the folder.
@@ -222,7 +223,7 @@ def _entries(folder: Path) -> tuple[list[Path], list[Path]]:
     """The visible sub-folders and pictures of a folder, by name."""
     entries = sorted((e for e in folder.iterdir() if not e.name.startswith((".", "__MACOSX"))), key=lambda e: e.name)
     folders = [e for e in entries if e.is_dir()]
-    return folders, [e for e in entries if e.suffix.lower() in SUFFIXES and not e.is_dir()]
+    return folders, [e for e in entries if e.suffix.lower() in SUFFIXES | ALIEN and not e.is_dir()]
 
 
 def class_folders(folder: Path) -> list[str]:

@@ -15,11 +15,14 @@ from torch import Tensor
 
 from .files import decoded
 
-__all__ = ["SUFFIXES", "decode_all", "image_size", "opaque_level", "quiet_bombs", "read_image"]
+__all__ = ["ALIEN", "SUFFIXES", "decode_all", "image_size", "opaque_level", "quiet_bombs", "read_image"]
 
 # Only formats whose decoders decode: PostScript, for one, would be run.
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
-SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"})
+SUFFIXES = frozenset(
+    (".bmp", ".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+)
+ALIEN = frozenset({".avif", ".heic", ".heif", ".jp2", ".jxl"})  # of photographs that are not read
 ORIENTATION = 0x0112  # the EXIF tag; 5 to 8 swap the sides
 
 
@@ -33,6 +36,8 @@ def quiet_bombs() -> Iterator[None]:
 
 def _open(source: Path | bytes) -> Image.Image:
     """Reads the header; refuses pictures of more pixels than `PIL.Image.MAX_IMAGE_PIXELS`."""
+    if isinstance(source, Path) and source.suffix.lower() in ALIEN:
+        raise ValueError(f"{source.suffix.lower()} is not read, save it as .jpg or .png")
     image = Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS)
     limit, (width, height) = Image.MAX_IMAGE_PIXELS, image.size
     if limit is not None and width * height > limit:
