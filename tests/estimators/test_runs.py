@@ -234,6 +234,11 @@ def test_bad_settings_are_named(changes, words, data):
         prepare(RunConfig(**TINY | changes), data)
 
 
+def test_a_device_that_is_not_there_is_refused_before_data_are_read():
+    with pytest.raises(ValueError, match="device: received 'tpu', which this machine does not have"):
+        prepare(RunConfig(data="nowhere", device="tpu"))
+
+
 def test_what_no_method_heeds_is_refused_before_data_are_read():
     with pytest.raises(ValueError, match="alpha: received 1 for the method none"):
         prepare(RunConfig(method="none", alpha=1.0, data="nowhere"))

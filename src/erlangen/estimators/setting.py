@@ -15,7 +15,7 @@ from ..models import Averaged, Normalise
 from ..nets import build
 from ..objectives import METHODS
 from ..utils.seeds import seeded
-from .config import RunConfig
+from .config import RunConfig, check_device
 from .coordinates import COLOUR, build_transform, resolve_ranges
 from .sources import check_parts, describe_data, is_named, load_parts
 
@@ -60,6 +60,7 @@ def prepare(config: RunConfig, data: DataSet | None = None, test: DataSet | None
         raise ValueError(f"method: received {config.method!r}; accepted is one of {', '.join(METHODS)}")
     ranges = None if config.transform is None else resolve_ranges(config.transform)
     _check_heeded(config)
+    check_device(config.device)
     size = config.size
     if data is None:
         data, test, size = load_parts(config)

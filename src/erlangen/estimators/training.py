@@ -14,7 +14,7 @@ from ..data import DataSet, named_sets
 from ..objectives import METHODS, Terms
 from ..train import Checkpoints, Config, Cosine, Optimiser, TensorLoader, fit
 from ..utils.io import provenance
-from .config import RunConfig, check_device
+from .config import RunConfig
 from .runs import CONFIG, Run, read_config, read_record, save_weights, write_record
 from .setting import Setting, build_model, prepare
 from .sources import class_root, some
@@ -116,7 +116,6 @@ def train_run(setting: Setting, folder: Path, *, resume: bool = False, bar: bool
 
 def training_config(config: RunConfig, per_epoch: int, folder: Path, resume: bool) -> Config:
     """The settings of `erlangen.train.fit`; ten validations, for they cost as much as many steps."""
-    check_device(config.device)
     length = config.steps or (config.epochs or 0) * per_epoch
     optimiser, rate = Optimiser("adamw", config.lr, clip=5.0, schedule=Cosine(0.1)), METHODS[config.method].rate
     return Config(
