@@ -42,6 +42,17 @@ def test_signals(write, x, shape):
     assert np.allclose(data.x.numpy().ravel(), flat.ravel())
 
 
+def test_square_series_that_may_be_images_are_mentioned(write, caplog):
+    levels = RNG.random((6, 5, 5))
+    assert npz(write(x_train=levels, y_train=Y, x_test=levels, y_test=Y)).x.shape == (6, 5, 5)
+    assert "x of shape (6, 5, 5) in floating-point are read as series of 5 channels; as grey images" in caplog.text
+    caplog.clear()
+    for x in (levels[..., :4], levels - 1, levels[..., None]):
+        npz(write(x=x, y=Y))
+    npz(write(x_train=levels, y_train=Y, x_test=levels, y_test=Y), split="test")  # once is enough
+    assert caplog.text == ""
+
+
 def test_labels_of_every_kind(write):
     assert npz(write(x=GREY, y=Y * 10 - 7)).classes == ("-7", "3", "13")
     assert npz(write(x=GREY, y=Y * 10 - 7)).y.tolist() == Y.tolist()
@@ -73,6 +84,7 @@ def test_parts_share_their_classes(write):
         ({"x": GREY, "y": Y, "classes": np.array(["a", "b"])}, "labels 0 to 2 and 2 classes"),
         ({"x": GREY, "y": Y, "classes": np.array([1, 2, 3])}, "classes of the type int64"),
         ({"x": GREY, "y": np.array(list("abcabd")), "classes": np.array(list("abc"))}, r"the labels \['d'\]"),
+        ({"x": GREY, "y": Y, "classes": np.array(list("aba"))}, "classes with the same name"),
         ({"x": GREY.astype(np.int64), "y": Y}, "received x of the type int64"),
         ({"x": GREY[:0], "y": Y[:0]}, r"shape \(0, 5, 4\)"),
         ({"x": np.zeros((6, 5, 4, 2)), "y": Y}, "accepted are images of 1 or 3 channels"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from .sequences import Missing, Unequal, check_handling, stack_series
 from .sets import DataSet
 
 __all__ = ["npz"]
+
+LOG = logging.getLogger("erlangen.data")
 
 
 def npz(
@@ -64,6 +67,10 @@ def npz(
     signals = _signals(path, x)
     if signals.dtype == torch.uint8 or signals.ndim == 4:
         return DataSet(signals, labels, classes, path.stem)
+    if split == "train" and _square(x):
+        shape = ", ".join(map(str, x.shape))
+        how = f"series of {x.shape[1]} channels; as grey images their shape would be ({shape}, 1)"
+        LOG.warning("%s: x of shape (%s) in floating-point are read as %s.", path, shape, how)
     length = None
     with naming(path):
         if split == "test" and not missing == unequal == "raise" and "x_train" in arrays:
@@ -89,6 +96,10 @@ def _labels(path: Path, count: int, y: np.ndarray, arrays: dict[str, np.ndarray]
     if y.shape != (count,):
         raise ValueError(f"{path}: received y of shape {y.shape} for {count} signals; accepted is a label for each")
     named, every = arrays.get("classes"), [a for key, a in arrays.items() if key in ("y", "y_train", "y_test")]
+    if named is not None and len(set(named.tolist())) < len(named):
+        raise ValueError(
+            f"{path}: received classes with the same name, {named.tolist()[:5]}; accepted is each name once"
+        )
     if y.dtype.kind not in "biuU":
         raise ValueError(f"{path}: received y of the type {y.dtype}; accepted are integers or strings")
     if named is None or y.dtype.kind == "U":
@@ -106,6 +117,11 @@ def _labels(path: Path, count: int, y: np.ndarray, arrays: dict[str, np.ndarray]
             "accepted are strings, and labels from 0 to one less than their number"
         )
     return torch.from_numpy(y.astype(np.int64)), tuple(map(str, named.tolist()))
+
+
+def _square(x: np.ndarray) -> bool:
+    """Whether series have the form and the levels of square grey images, which they might be meant for."""
+    return x.ndim == 3 and x.shape[1] == x.shape[2] and bool(x.min() >= 0 and x.max() <= 1)
 
 
 def _signals(path: Path, x: np.ndarray) -> Tensor:
