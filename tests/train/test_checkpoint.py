@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from erlangen.train import Checkpoints, Config, Optimiser, Unreadable, checkpoint, fit
+from erlangen.train import Checkpoints, Config, Optimiser, StepDecay, Unreadable, checkpoint, fit
 from erlangen.utils.io import read_jsonl
 
 from .tiny import data, tiny
@@ -247,6 +247,20 @@ def test_another_config_is_refused(tmp_path):
         fit(tiny(), data(), config(tmp_path, resume=True, groups={"scale": Optimiser("sgd")}))
     with pytest.raises(ValueError, match=r"^len\(loader\): received 6; .* 3"):
         fit(tiny(), data(batch_size=4), config(tmp_path, resume=True))
+
+
+def test_a_whole_number_is_the_same_with_a_point(tmp_path):
+    killed(tmp_path, 5, optimiser=_decaying(1))
+    for factor in (1.01, 10.0):
+        with pytest.raises(ValueError, match=rf"received .*factor={factor}.* was started with .*factor=1\)"):
+            fit(tiny(), data(), config(tmp_path, resume=True, optimiser=_decaying(factor)))
+    objective = tiny()
+    fit(objective, data(), config(tmp_path, resume=True, optimiser=_decaying(1.0)))
+    assert torch.equal(weights(objective), alone())
+
+
+def _decaying(factor):
+    return Optimiser("adam", 0.01, schedule=StepDecay(10, factor=factor))
 
 
 def halved():

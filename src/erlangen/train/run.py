@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -167,7 +168,7 @@ class Run:
     def _restore(self, path: Path, snapshot: Snapshot) -> None:
         (weights, state), device = snapshot, self.engine.fabric.device
         for name, value in self.identity.items():
-            if (was := state["run"].get(name, value)) != value:
+            if _digits(was := state["run"].get(name, value)) != _digits(value):
                 raise ValueError(f"{name}: received {value}; the run in {path} was started with {was}")
         if (groups := sorted(self.engine.optimisers)) != (had := sorted(state["optimisers"])):
             raise ValueError(f"objective: received the groups {groups}; the run in {path} was started with {had}")
@@ -184,3 +185,8 @@ class Run:
         for place, (member, seen) in enumerate(zip(self.members, state["members"], strict=True)):
             member.load_state_dict(seen, weights.get(f"best-{place}", {}), device)
             member.good, member.history.checkpoint = self.step, path
+
+
+def _digits(setting: object) -> str:
+    """A setting in words, with 1 for 1.0, which is the same number however a user writes it."""
+    return re.sub(r"(?<![\w.])(\d+)\.0(?![\w.])", r"\1", str(setting))
