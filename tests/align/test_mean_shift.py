@@ -150,6 +150,26 @@ def test_points_have_no_gate():
         calibrate_gate(x, turn, q, share=0.0)
 
 
+def test_inputs_are_of_the_type_of_the_network():
+    turn = Affine("angle")
+    encoder = nn.Sequential(nn.Flatten(), nn.Linear(SIZE * SIZE, 4))
+    q = Mixture.over(turn, 4, encoder=encoder)
+    x = spot(torch.tensor([0.3, 1.0]))
+    want = mean_shift(x.half().to(x.dtype), turn, q, steps=2)
+    found = mean_shift(x.half(), turn, q, steps=2)
+    assert torch.equal(found.x, want.x)
+    assert torch.equal(found.g, want.g)
+    with pytest.raises(ValueError, match=r"^x: received a float32 tensor .*, but the model is torch.float64"):
+        mean_shift(x.float(), turn, q)
+
+
+def test_what_is_no_transform_is_named():
+    turn, x = Affine("angle"), spot(torch.tensor([0.3]))
+    for function in (mean_shift, calibrate_gate):
+        with pytest.raises(ValueError, match=r"^transform: received .*; accepted is a Transform"):
+            function(x, Knows(turn), turn)
+
+
 def test_groups_and_others():
     crop = Crop()
 

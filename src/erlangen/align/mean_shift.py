@@ -14,8 +14,8 @@ from ..distributions import Conditional, Density, check_over, mean_of, quadratur
 from ..distributions.circle import shortest
 from ..metrics.outputs import evaluating
 from ..transforms import Group, Transform
-from ..transforms.warp import as_signal
-from ..utils.shapes import check_count, check_positive, check_weight
+from ..transforms.warp import signal_for
+from ..utils.shapes import check_count, check_positive, check_weight, describe
 
 __all__ = ["Alignment", "calibrate_gate", "mean_shift"]
 
@@ -92,12 +92,12 @@ def mean_shift(
     check_weight("tolerance", tolerance)
     if rule not in get_args(Rule):
         raise ValueError(f"rule: received {rule!r}; accepted is one of {', '.join(get_args(Rule))}")
+    x = _checked(x, transform, conditional)
     along = transform.names if along is None else [along] if isinstance(along, str) else along
     if unknown := [name for name in along if name not in transform.names]:
         raise ValueError(f"along: received {unknown}; accepted are the coordinates {list(transform.names)}")
     if gate is not None and (not isinstance(gate, int | float) or math.isnan(gate)):
         raise ValueError(f"gate: received {gate!r}; accepted is a difference of log-densities, or None")
-    x = _checked(x, transform, conditional)
     if gate is not None:
         _check_density("gate", f"{gate!r}", conditional, x)
     free = torch.tensor([name in along for name in transform.names], device=x.device)
@@ -162,12 +162,14 @@ def calibrate_gate(
 
 
 def _checked(x: Tensor, transform: Transform, conditional: Conditional) -> Tensor:
-    """Inputs in floating point, that a conditional over all coordinates of a transform can move."""
+    """Inputs in the type of the network that sees them, and a conditional over all coordinates of a transform."""
+    if not isinstance(transform, Transform):
+        raise ValueError(f"transform: received {describe(transform)}; accepted is a Transform")
     if transform.support.is_discrete:
         got = f"{type(transform).__name__}, whose coordinates are indices"
         raise ValueError(f"transform: received {got}; accepted is one with continuous coordinates, which have a mean")
     check_over(conditional, transform)
-    return as_signal(x, "bilinear", transform.bounds)
+    return signal_for(x, getattr(conditional, "encoder", None), transform.bounds)
 
 
 def _check_density(name: str, got: str, conditional: Conditional, x: Tensor) -> None:
