@@ -9,7 +9,15 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from erlangen.distributions import Categorical, EntropyController, Gaussian, GlobalUniform, MeanFieldUniform, RealNVP
+from erlangen.distributions import (
+    Categorical,
+    Dirac,
+    EntropyController,
+    Gaussian,
+    GlobalUniform,
+    MeanFieldUniform,
+    RealNVP,
+)
 from erlangen.models import Averaged
 from erlangen.objectives import (
     Augerino,
@@ -227,6 +235,8 @@ def test_the_band_does_not_count_what_is_not_finite(bad):
         (lambda: Augerino(model(GlobalUniform), widest="a"), "widest"),
         (lambda: InstaAug(model(), band=(4.0, 3.0)), "low, high"),
         (lambda: LearningToTransform(model())((X, Y[:3])), "labels"),
+        (lambda: LearningToTransform(model(Dirac))((X, Y)), r"points without a density \(a Dirac\); accepted is one"),
+        (lambda: InstaAug(model(Dirac))((X, Y)), r"points without a density \(a Dirac\); accepted is one"),
     ],
 )
 def test_bad_arguments(build, match):

@@ -210,6 +210,15 @@ def check_within(y: Tensor, scores: Tensor) -> None:
         check_true("batch", (y >= 0) & (y < scores.shape[-1]), "labels that the classifier has no score for", accepted)
 
 
+def check_spread(q: object) -> None:
+    """Raises a `ValueError` for points without a density, which no weight of an entropy makes wider."""
+    if getattr(q, "degenerate", False):
+        accepted = "one with a density, such as RealNVP; PSTN trains points"
+        raise ValueError(
+            f"averaged: received a conditional of points without a density (a Dirac); accepted is {accepted}"
+        )
+
+
 def groups_of(model: nn.Module, conditional: nn.Module | None = None) -> dict[str, list[nn.Parameter]]:
     """The parameters of a classifier and of a conditional that are trained, a group each.
 

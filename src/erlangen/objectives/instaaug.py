@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ..models import Averaged, Prediction
 from ..utils.shapes import check_count, check_positive
-from .base import AveragedObjective, over_processes
+from .base import AveragedObjective, check_spread, over_processes
 
 __all__ = ["EntropyBand", "InstaAug"]
 
@@ -94,6 +94,7 @@ class InstaAug(AveragedObjective):
 
     def width(self, prediction: Prediction) -> tuple[Tensor, dict[str, Tensor]]:
         """Minus the weighted entropy, in closed form."""
+        check_spread(prediction.q)
         entropy = prediction.q.entropy().mean()
         alpha = self.weight(over_processes(entropy))
         return -alpha * entropy, {"entropy": entropy, "alpha": alpha}

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ..distributions import Density, EntropyController, FixedEntropyWeight, Points
 from ..models import Averaged, Prediction
-from .base import AveragedObjective, over_processes
+from .base import AveragedObjective, check_spread, over_processes
 
 __all__ = ["EntropyWeight", "LearningToTransform", "entropy_price", "entropy_weight"]
 
@@ -64,4 +64,5 @@ class LearningToTransform(AveragedObjective):
 
     def width(self, prediction: Prediction) -> tuple[Tensor, dict[str, Tensor]]:
         """Minus the weighted entropy."""
+        check_spread(prediction.q)
         return entropy_price(prediction, self.weight)
