@@ -11,7 +11,7 @@ import pytest
 
 import erlangen
 from erlangen.audit import Settings, assert_invariant
-from erlangen.metrics import Orbit
+from erlangen.metrics import Orbit, logit_invariance
 from erlangen.transforms import Affine, Rotations
 
 from .cases import Halves, halves
@@ -77,6 +77,10 @@ def test_an_orbit_of_ones_own():
 
     law = Independent(Uniform(torch.tensor([-0.1]), torch.tensor([0.1])), 1)
     assert_invariant(Halves(), halves(), Orbit(Affine("angle"), law, samples=3), at_least=0.9)
+    x, y = halves()
+    disc = Orbit(Rotations(4), disc=True)  # what lies outside it counts neither in copies nor in images
+    found = assert_invariant(Halves(), (x, y), disc, metric="li", at_most=1e9)["Rotations orbit"]
+    assert found.mean == pytest.approx(float(logit_invariance(Halves(), x, disc).mean), rel=1e-6)
 
 
 TESTS = """

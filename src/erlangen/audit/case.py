@@ -117,7 +117,10 @@ class Case:
     def values(self, step: Step) -> tuple[Outcome, dict[str, Value]]:
         """Every metric under the orbit of a step."""
         orbit, bootstrap, size = step.orbit, self.settings.bootstrap, self.settings.batch_size
-        found = outcome(self.subject, self.x, self.y, step, logits=self.logits, bootstrap=bootstrap, batch_size=size)
+        logits = self.logits
+        if orbit.disc:  # what lies outside is missing in the copies, and would count as a change
+            logits = predict(self.subject, orbit.frame(self.x), size, self.settings.seed)
+        found = outcome(self.subject, self.x, self.y, step, logits=logits, bootstrap=bootstrap, batch_size=size)
         values, seen = dict(found.values), self.seen
         if len(seen) and orbit.transform.invertible:
             saliency = Saliency(steps=self.settings.steps)
