@@ -64,6 +64,7 @@ def test_noise_is_no_failure():
         ("spin", {"at_least": 1}, "received 'spin'"),
         (3, {"at_least": 1}, "transform: received int"),
         (Affine("angle"), {"at_least": 1}, "transform: received Affine"),
+        ({"hue": [30], "flip": None}, {"at_least": 0}, "images of 1 channel.*Not measured, .*no colours: hue"),
     ],
 )
 def test_bad_claims_are_a_sentence(transform, options, words):

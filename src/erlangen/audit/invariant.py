@@ -92,5 +92,8 @@ def _steps(transform: object, case: Case) -> list[Step]:
         raise ValueError(
             f"transform: received {got}; accepted is a name, names with strengths, an Orbit or FiniteGroup"
         )
-    steps, _ = ladders_of([transform] if isinstance(transform, str) else transform, case.x)
+    steps, missing = ladders_of([transform] if isinstance(transform, str) else transform, case.x)
+    if missing:  # in a report a line says so; a claim would hold of what was never looked at
+        got = f"{list(transform)} for images of {case.x.shape[1]} channels"
+        raise ValueError(f"transform: received {got}; accepted are those that apply to them. {missing[0]}")
     return [replace(step, orbit=replace(step.orbit, seed=case.settings.seed)) for step in steps]
