@@ -87,6 +87,25 @@ def test_blindness_names_and_missing_gradients_are_on_the_page(checks):
     assert "<b>a</b>" not in audit_page(record)
 
 
+def test_a_gradient_that_is_no_number():
+    """Where similarity is measured it is a sentence, soon; in a picture there is nothing to be seen."""
+
+    def root(x):  # of the left half, which is black in the second image
+        left = x[..., :6].square().sum((1, 2, 3)).sqrt()
+        return torch.stack((left, 0.5 - left), 1)
+
+    x = torch.ones(2, 1, 12, 12)
+    x[1, ..., :6] = 0.0
+    told = []
+    with pytest.raises(ValueError, match=r"gradients for 1 of 2 inputs; .*saliency=0"):
+        audit(root, (x, torch.arange(2)), ["flip"], progress=lambda share, what: told.append(what))
+    assert told == ["reading"]
+    found = audit(root, (x, torch.arange(2)), ["flip"], settings=Settings(saliency=1, steps=2))
+    looks = torch.stack([look for picture in found.pictures for look in picture.looks])
+    assert looks.isfinite().all()
+    assert looks.any((1, 2, 3)).tolist().count(False) == 1  # the second image as it is
+
+
 def test_files_have_their_own_names(tmp_path):
     for k, image in enumerate(halves(2, size=8)[0]):
         (tmp_path / f"Class{k}").mkdir()

@@ -167,6 +167,23 @@ def test_maps_of_nothing():
     assert found.inputs.tolist() == [0, 0, 0]
 
 
+def test_maps_of_gradients_that_are_no_numbers_are_not_alike():
+    """A root has none at zero, which the second input is, and every copy of the third that leaves the frame."""
+    x = torch.rand(3, 1, 6, 6)
+
+    def root(x):
+        return x.square().sum((1, 2, 3))[:, None].sqrt() * torch.tensor([1.0, 2.0])
+
+    saliency_similarity(root, x, Rotations(4), saliency=QUICK)
+    x[1] = 0.0
+    assert saliency_map(root, x, torch.zeros(3).long(), QUICK).isnan().any((1, 2, 3)).tolist() == [False, True, False]
+    with pytest.raises(ValueError, match=r"^model: received NaN or infinite gradients for 1 of 3 inputs"):
+        saliency_similarity(root, x, Rotations(4), saliency=QUICK)
+    away = Orbit(Affine("tx"), Independent(Uniform(torch.tensor([4.0]), torch.tensor([5.0])), 1), samples=2)
+    with pytest.raises(ValueError, match=r"^model: received NaN or infinite gradients for 2 of 2 inputs"):
+        saliency_similarity(root, x[2:], away, saliency=QUICK)
+
+
 def test_batch_size_changes_nothing_and_the_seed_decides():
     model, x, y = network(), torch.rand(5, 1, 6, 6), torch.tensor([0, 1, 2, 2, 0])
     orbit = Orbit(Affine("angle"), law(width=3.0), samples=3)

@@ -83,6 +83,15 @@ def test_it_is_measured_in_evaluation_mode_and_leaves_no_gradient(method):
     assert all(p.grad is None for p in model.parameters())
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_a_gradient_that_is_no_number_is_a_sentence(method):
+    """That of a root at zero; the decomposition of a matrix with it fails in words of its own."""
+    x = torch.rand(3, 1, 6, 6)
+    x[1] = 0.0
+    with pytest.raises(ValueError, match=r"^model: received NaN or infinite gradients for 1 of 3 inputs"):
+        jacobian_norm(lambda x: x.square().sum(3).sum(2).sqrt() * torch.tensor([1.0, 2.0]), x, method=method)
+
+
 @pytest.mark.parametrize(
     ("name", "make"),
     [

@@ -166,7 +166,8 @@ class Case:
         size, saliency = self.settings.batch_size, Saliency(threshold=0.0)
         with measuring(self.settings.seed, self.subject):
             parts = zip(x.split(size), target.split(size), strict=True)
-            return torch.cat([saliency_map(self.subject, *part, saliency).cpu() for part in parts])
+            maps = torch.cat([saliency_map(self.subject, *part, saliency).cpu() for part in parts])
+        return maps.nan_to_num(0.0, 0.0)  # a copy in which nothing is left may have no gradient
 
     def _copy(self, orbit: Orbit, found: Worst) -> Tensor:
         """The copy of an image, `(1, C, H, W)`."""

@@ -48,6 +48,7 @@ def audit(
     tell(0.0, "reading")
     case = Case(model, data, preprocess or Preprocess(), settings)
     steps, missing = ladders_of(transforms, case.x)
+    sensitivity = case.sensitivity()  # before all that takes long: a model without finite gradients is refused
     results, outcomes = [], []
     for k, step in enumerate(steps):
         tell(k / len(steps), f"{step.transform} {step.label}")
@@ -55,7 +56,7 @@ def audit(
         results.append(result)
         outcomes.append(found)
     tell(1.0, "what stands out")
-    blind = blindness(case.logits, case.y, case.sensitivity())
+    blind = blindness(case.logits, case.y, sensitivity)
     moved = worst(steps, outcomes, case.y, case.logits)
     moved = [replace(one, place=case.place(one.index)) for one in moved]
     made = Audit(

@@ -45,6 +45,7 @@ WORDS = (
         "set --size, --channels, --channels-last, --range, --mean and --std",
     ),
     ("(saliency, --saliency)", "(--saliency)"),
+    ("saliency=0", "--saliency 0"),
     ("by these (classes)", "by these (--classes)"),
     (
         "Try a smaller learning rate, a warm-up, gradient clipping (clip), or precision 32-true",

@@ -16,6 +16,7 @@ __all__ = [
     "Model",
     "check_data",
     "check_differentiable",
+    "check_gradients",
     "check_labels",
     "classify",
     "classify_copies",
@@ -80,6 +81,15 @@ def check_differentiable(logits: Tensor) -> None:
     if not logits.requires_grad:
         accepted = "a differentiable model, outside of torch.inference_mode"
         raise ValueError(f"model: received {describe(logits)} without a gradient; accepted is {accepted}")
+
+
+def check_gradients(gradients: Tensor) -> None:
+    """Raises a `ValueError` where gradients, `(B, ...)`, are no numbers, as that of a root at zero."""
+    bad = int((~gradients.isfinite()).flatten(1).any(1).sum())
+    if bad:
+        accepted = "a model with finite ones (without saliency and sensitivity an audit needs none: saliency=0)"
+        got = f"NaN or infinite gradients for {bad} of {len(gradients)} inputs"
+        raise ValueError(f"model: received {got}; accepted is {accepted}")
 
 
 def classify_copies(model: Model, moved: Tensor) -> Tensor:

@@ -13,7 +13,16 @@ from ..transforms import FiniteGroup, Shifts
 from ..utils.shapes import check_count, check_positive, check_tensor, compute_dtype, describe, expands
 from .measured import BOOTSTRAP, Bootstrap, Measured, measured
 from .orbit import Batch, Orbit, as_orbit, inscribed_disc
-from .outputs import Model, check_data, check_differentiable, check_labels, classify, evaluating, measuring
+from .outputs import (
+    Model,
+    check_data,
+    check_differentiable,
+    check_gradients,
+    check_labels,
+    classify,
+    evaluating,
+    measuring,
+)
 
 __all__ = ["SALIENCY", "Saliency", "integrated_gradients", "saliency_map", "saliency_similarity", "smooth"]
 
@@ -127,7 +136,7 @@ def saliency_map(model: Model, x: Tensor, target: Tensor, saliency: Saliency = S
     gradients = integrated_gradients(model, x, target, baseline=saliency.baseline, steps=saliency.steps)
     maps = gradients.to(compute_dtype(gradients)).abs().sum(1, keepdim=True)
     least = saliency.threshold * maps.flatten(1).amax(1)
-    maps = torch.where(maps >= least.reshape(-1, *[1] * (maps.ndim - 1)), maps, 0.0)
+    maps = torch.where(maps < least.reshape(-1, *[1] * (maps.ndim - 1)), 0.0, maps)  # what is no number stays so
     return smooth(maps, width=saliency.width, sigma=saliency.sigma, padding=saliency.padding or "zeros")
 
 
@@ -177,14 +186,17 @@ def _fitting(saliency: Saliency, orbit: Orbit, y: Tensor | None) -> Saliency:
 def _similarity(model: Model, orbit: Orbit, batch: Batch, target: Tensor, saliency: Saliency) -> Tensor:
     """The mean over copies of the cosine between the map of an input and theirs, `(b,)`."""
     maps = saliency_map(model, batch.x, target, saliency)
+    check_gradients(maps)  # two maps of NaN would be nothing, and alike
     maps = maps * inscribed_disc(maps) if orbit.disc else maps
     found = []
     for g in batch.elements:
         moved = orbit.act(g, batch.x)
         copies = moved.flatten(0, 1)
         classes = classify(model, copies).argmax(1) if saliency.target == "own" else target.repeat(len(moved))
-        theirs = saliency_map(model, copies, classes, saliency).unflatten(0, moved.shape[:2])
-        found.append(_cosine(maps.flatten(1), orbit.realign(g, theirs).flatten(2)))
+        theirs = saliency_map(model, copies, classes, saliency)
+        check_gradients(theirs)
+        theirs = orbit.realign(g, theirs.unflatten(0, moved.shape[:2]))
+        found.append(_cosine(maps.flatten(1), theirs.flatten(2)))
     return torch.cat(found).mean(0)
 
 

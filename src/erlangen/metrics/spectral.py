@@ -11,7 +11,7 @@ from ..transforms.warp import as_signal
 from ..utils.seeds import generator
 from ..utils.shapes import check_count, compute_dtype
 from .measured import BOOTSTRAP, Bootstrap, Measured, measured
-from .outputs import Model, check_data, check_differentiable, classify, measuring
+from .outputs import Model, check_data, check_differentiable, check_gradients, classify, measuring
 
 __all__ = ["jacobian_norm"]
 
@@ -70,6 +70,7 @@ def _exact(logits: Tensor, x: Tensor) -> Tensor:
     """The spectral norm of all rows, each summed over the batch: no input changes the logits of another, `(b,)`."""
     rows = [torch.autograd.grad(f.sum(), x, retain_graph=True, materialize_grads=True)[0] for f in logits.unbind(1)]
     jacobian = torch.stack([row.flatten(1) for row in rows], 1)
+    check_gradients(jacobian)
     return torch.linalg.matrix_norm(jacobian.to(compute_dtype(jacobian)), 2)
 
 
@@ -83,6 +84,7 @@ def _power(logits: Tensor, x: Tensor, u: Tensor) -> Tensor:
     for _ in range(STEPS):
         u = u / u.norm(dim=1, keepdim=True).clamp_min(torch.finfo(u.dtype).tiny)
         (v,) = torch.autograd.grad(logits, x, u, retain_graph=True, materialize_grads=True)
+        check_gradients(v)
         longer = torch.where(settled, norm, v.flatten(1).to(norm).norm(dim=1))
         settled = settled | ((longer - norm).abs() <= tolerance * longer)
         norm = longer
