@@ -211,6 +211,21 @@ def test_what_is_no_number_is_not_invariant(metric):
         metric(network(), x, *args)
 
 
+@pytest.mark.parametrize("metric", [*METRICS, saliency_similarity, jacobian_norm])
+def test_a_model_that_changes_its_inputs_changes_no_data(metric):
+    model, x = network(), torch.rand(3, 1, 6, 6)
+    args = () if metric is jacobian_norm else (Rotations(4),)
+
+    def centred(x):
+        x -= 0.5
+        return model(x)
+
+    given = x.clone()
+    found = metric(centred, given, *args)
+    assert torch.equal(given, x)
+    assert torch.equal(found.inputs, metric(lambda x: model(x - 0.5), x, *args).inputs)
+
+
 def test_one_logit_decides_nothing():
     """Its softmax is 1 whatever the input, and so would be invariant; with a zero beside it, it is not."""
     x, single = torch.rand(5, 1, 6, 6), linear(classes=1)

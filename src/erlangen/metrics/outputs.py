@@ -63,7 +63,7 @@ def classify(model: Model, x: Tensor) -> Tensor:
     Shape:
         x: `(B, C, H, W)` or `(B, C, L)`; result: `(B, K)`, in single precision at least.
     """
-    output = model(x)
+    output = model(x.clone())  # some models change what they are given: the data, and what copies are made of
     logits = getattr(output, "log_probs", output)
     if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != len(x) or not logits.is_floating_point():
         raise ValueError(
