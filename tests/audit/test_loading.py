@@ -276,6 +276,28 @@ def test_preprocessing_comes_after_everything_else():
     torch.testing.assert_close(seen[0][:, 0], 0.299 * x[:, 0] + 0.587 * x[:, 1] + 0.114 * x[:, 2])
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_begins_at_the_model(dtype):
+    """255 x - 127 is exact in single precision and one rounding away from it in half."""
+    seen = []
+
+    class Watched(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones((), dtype=dtype))
+
+        def forward(self, x):
+            seen.append(x)
+            return self.scale * x.flatten(1)[:, :4]
+
+    x = torch.arange(256, dtype=torch.float32).view(1, 1, 16, 16) / 255
+    subject_of(Watched(), x, Preprocess(range=255, mean=127.0))
+    assert seen[0].dtype == dtype
+    assert torch.equal(seen[0].flatten().float(), torch.arange(256).float() - 127)
+    subject_of(Watched(), x, Preprocess(size=8))
+    assert seen[-1].shape == (1, 1, 8, 8)
+
+
 @pytest.mark.parametrize("kind", [list, np.array, torch.tensor])
 def test_moments_are_numbers_of_any_kind(kind):
     same = Preprocess(mean=(0.25,), std=(0.5, 1.0, 2.0))

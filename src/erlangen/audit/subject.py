@@ -141,7 +141,9 @@ class Subject(nn.Module):
         return found.clamp_min(torch.finfo(found.dtype).eps).log() if self.probabilities else found
 
     def _logits(self, x: Tensor) -> Tensor:
-        images = self.preprocess(x.to(self.dtype))
+        # Half precision is too coarse for bytes less their mean, and cannot be resized: only the result is in it.
+        wide = torch.promote_types(self.dtype, torch.float32)
+        images = self.preprocess(x.to(wide)).to(self.dtype)
         found = classify(self._asked, images)
         bad = int((~found.isfinite()).any(-1).sum())
         if bad:
