@@ -276,6 +276,17 @@ def test_preprocessing_comes_after_everything_else():
     torch.testing.assert_close(seen[0][:, 0], 0.299 * x[:, 0] + 0.587 * x[:, 1] + 0.114 * x[:, 2])
 
 
+def test_a_head_on_frozen_features_has_no_gradients():
+    """Its weights have some; maps of zeros would be similar, and the sensitivity 0."""
+    head = nn.Linear(192, 4)
+    data = images(5).double(), torch.arange(5) % 4
+    found = audit(lambda x: head(x.detach().flatten(1)), data, ["flip"], settings=Settings(saliency=2, steps=2))
+    assert not found.model["gradients"]
+    assert "si" not in found.steps[0].values
+    assert found.blindness.sensitivity is None
+    assert any("Missing, since the model has no gradients" in note for note in found.notes)
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_begins_at_the_model(dtype):
     """255 x - 127 is exact in single precision and one rounding away from it in half."""

@@ -234,6 +234,11 @@ def test_the_model_is_left_as_it_was():
 X = torch.rand(2, 3, 6, 6, dtype=torch.float64)
 
 
+def frozen(x):
+    """Weights have a gradient, and logits differ, but none reaches the inputs: maps of zeros would all be alike."""
+    return x.detach().mean((2, 3)) * torch.ones(3, dtype=x.dtype, requires_grad=True)
+
+
 @pytest.mark.parametrize(
     ("name", "make"),
     [
@@ -256,6 +261,7 @@ X = torch.rand(2, 3, 6, 6, dtype=torch.float64)
         ("target", lambda: integrated_gradients(network(108), X, torch.zeros(3).long())),
         ("target", lambda: integrated_gradients(network(108), X, torch.full((2,), 4))),
         ("model", lambda: integrated_gradients(lambda x: torch.zeros(len(x), 2), X, torch.zeros(2).long())),
+        ("model", lambda: saliency_similarity(frozen, X, Rotations(4))),
         ("y", lambda: saliency_similarity(network(108), X, Rotations(4), saliency=Saliency(target="true"))),
         ("y", lambda: saliency_similarity(network(108), X, Rotations(4), y=torch.tensor([0, 4]))),
         ("orbit", lambda: saliency_similarity(network(108), X, Orbit(Crop(), law(4)))),

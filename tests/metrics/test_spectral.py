@@ -84,6 +84,13 @@ def test_it_is_measured_in_evaluation_mode_and_leaves_no_gradient(method):
 
 
 @pytest.mark.parametrize("method", METHODS)
+def test_a_gradient_that_does_not_reach_the_inputs_is_not_zero(method):
+    head = nn.Linear(36, 3)
+    with pytest.raises(ValueError, match=r"^model: received logits that depend on the inputs, but whose gradient"):
+        jacobian_norm(lambda x: head(x.detach().flatten(1)), torch.rand(3, 1, 6, 6), method=method)
+
+
+@pytest.mark.parametrize("method", METHODS)
 def test_a_gradient_that_is_no_number_is_a_sentence(method):
     """That of a root at zero; the decomposition of a matrix with it fails in words of its own."""
     x = torch.rand(3, 1, 6, 6)

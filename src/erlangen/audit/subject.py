@@ -165,6 +165,15 @@ class Subject(nn.Module):
                 f"model for such images: {hint}"
             ) from error
 
+    def _differentiable(self, x: Tensor) -> bool:
+        """Whether a gradient reaches the images: weights have one behind a part without, too."""
+        with torch.enable_grad():
+            inputs = x.clone().requires_grad_()
+            logits = self._logits(inputs)
+            if not logits.requires_grad:
+                return False
+            return torch.autograd.grad(logits.sum(), inputs, allow_unused=True)[0] is not None
+
     def probe(self, x: Tensor, seed: int = 0) -> None:
         """Calls the model for the first time, with some of the images, and learns what it gives.
 
@@ -174,8 +183,7 @@ class Subject(nn.Module):
         with measuring(seed, self):
             with torch.no_grad():
                 found, again = self._logits(x), self._logits(x)
-            with torch.enable_grad():
-                self.differentiable = self._logits(x[:1].clone().requires_grad_()).requires_grad
+            self.differentiable = self._differentiable(x[:1])
         self.classes = found.shape[1]
         self.random = not torch.allclose(found, again, rtol=1e-3, atol=1e-4)  # rounding may depend on the threads
         if self.classes < 2:

@@ -22,6 +22,7 @@ __all__ = [
     "classify_copies",
     "evaluating",
     "measuring",
+    "reached",
 ]
 
 Model: TypeAlias = Callable[[Tensor], Any]
@@ -81,6 +82,20 @@ def check_differentiable(logits: Tensor) -> None:
     if not logits.requires_grad:
         accepted = "a differentiable model, outside of torch.inference_mode"
         raise ValueError(f"model: received {describe(logits)} without a gradient; accepted is {accepted}")
+
+
+def reached(gradient: Tensor | None, logits: Tensor, x: Tensor) -> Tensor:
+    """The gradient of something of the logits in inputs: zero for logits that ignore these, which have none.
+
+    Raises:
+        ValueError: there is none although logits differ, as behind a part under `torch.no_grad`, or one that detaches.
+    """
+    if gradient is not None:
+        return gradient
+    if bool((logits != logits[:1]).any()):
+        got = "logits that depend on the inputs, but whose gradient does not reach them"
+        raise ValueError(f"model: received {got}; accepted is a model without no_grad, detach or integers in between")
+    return torch.zeros_like(x)
 
 
 def check_gradients(gradients: Tensor) -> None:

@@ -22,6 +22,7 @@ from .outputs import (
     classify,
     evaluating,
     measuring,
+    reached,
 )
 
 __all__ = ["SALIENCY", "Saliency", "integrated_gradients", "saliency_map", "saliency_similarity", "smooth"]
@@ -102,7 +103,7 @@ def integrated_gradients(
             logits = classify(model, point)
             check_differentiable(logits)
             chosen = logits.gather(1, check_labels("target", target, len(x), logits.shape[1]).unsqueeze(1)).sum()
-            total += torch.autograd.grad(chosen, point, materialize_grads=True)[0]
+            total += reached(torch.autograd.grad(chosen, point, allow_unused=True)[0], logits, point)
     return path * total / steps
 
 

@@ -11,7 +11,7 @@ from ..transforms.warp import as_signal
 from ..utils.seeds import generator
 from ..utils.shapes import check_count, compute_dtype
 from .measured import BOOTSTRAP, Bootstrap, Measured, measured
-from .outputs import Model, check_data, check_differentiable, check_gradients, classify, measuring
+from .outputs import Model, check_data, check_differentiable, check_gradients, classify, measuring, reached
 
 __all__ = ["jacobian_norm"]
 
@@ -58,6 +58,7 @@ def jacobian_norm(
             inputs = as_signal(part, "bilinear").detach().requires_grad_()
             logits = classify(model, inputs)
             check_differentiable(logits)
+            reached(torch.autograd.grad(logits.sum(), inputs, retain_graph=True, allow_unused=True)[0], logits, inputs)
             classes = logits.shape[1]
             # Drawn on the CPU, input by input: the same on every device and for every batch size.
             start = torch.stack([torch.randn(classes, generator=source, dtype=torch.float64) for _ in part])
