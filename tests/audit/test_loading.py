@@ -72,6 +72,16 @@ def test_an_export_with_limits_of_its_batch(tmp_path):
     torch.testing.assert_close(logits(tmp_path / "few.pt2", x), model(x))
 
 
+def test_an_export_that_takes_bytes_is_refused(tmp_path):
+    class Bytes(nn.Module):
+        def forward(self, x):
+            return x.flatten(1)[:, :4].float()
+
+    torch.export.save(torch.export.export(Bytes(), (images().byte(),)), tmp_path / "bytes.pt2")
+    with pytest.raises(ValueError, match=r"with the input a uint8 tensor .*accepted is one of images in floating"):
+        load_model(tmp_path / "bytes.pt2")
+
+
 @pytest.mark.parametrize(
     "wrap",
     [

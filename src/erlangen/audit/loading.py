@@ -121,6 +121,9 @@ def _from_export(path: Path) -> Loaded:
     if len(nodes) != 1:
         raise ValueError(f"model: received {str(path)!r} with the inputs {list(names)}; accepted is one, the images")
     value = nodes[0].meta["val"]
+    if not value.dtype.is_floating_point:  # images in [0, 1] would be black in it
+        got = f"{str(path)!r} with the input {describe(value)}"
+        raise ValueError(f"model: received {got}; accepted is one of images in floating-point")
 
     def call(x: Tensor) -> Any:  # not the module itself: one that was exported refuses eval()
         return module(x)
