@@ -286,11 +286,20 @@ def test_preprocessing_comes_after_everything_else():
     torch.testing.assert_close(seen[0][:, 0], 0.299 * x[:, 0] + 0.587 * x[:, 1] + 0.114 * x[:, 2])
 
 
-def test_a_head_on_frozen_features_has_no_gradients():
+class OneWay(torch.autograd.Function):
+    """An operation without a derivative, as those of a kernel of one's own may be."""
+
+    @staticmethod
+    def forward(ctx, x):  # pyright: ignore
+        return x.clone()
+
+
+@pytest.mark.parametrize("operation", [torch.detach, OneWay.apply])
+def test_a_head_on_features_without_gradients_has_none(operation):
     """Its weights have some; maps of zeros would be similar, and the sensitivity 0."""
     head = nn.Linear(192, 4)
     data = images(5).double(), torch.arange(5) % 4
-    found = audit(lambda x: head(x.detach().flatten(1)), data, ["flip"], settings=Settings(saliency=2, steps=2))
+    found = audit(lambda x: head(operation(x).flatten(1)), data, ["flip"], settings=Settings(saliency=2, steps=2))
     assert not found.model["gradients"]
     assert "si" not in found.steps[0].values
     assert found.blindness.sensitivity is None

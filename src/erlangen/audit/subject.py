@@ -170,9 +170,12 @@ class Subject(nn.Module):
         with torch.enable_grad():
             inputs = x.clone().requires_grad_()
             logits = self._logits(inputs)
-            if not logits.requires_grad:
+            try:
+                return torch.autograd.grad(logits.sum(), inputs, allow_unused=True)[0] is not None
+            except RuntimeError as error:  # no gradient at all, or an operation without a derivative
+                if is_memory(error):
+                    raise
                 return False
-            return torch.autograd.grad(logits.sum(), inputs, allow_unused=True)[0] is not None
 
     def probe(self, x: Tensor, seed: int = 0) -> None:
         """Calls the model for the first time, with some of the images, and learns what it gives.
