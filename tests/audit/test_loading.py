@@ -328,6 +328,15 @@ def test_half_precision_begins_at_the_model(dtype):
     assert seen[-1].shape == (1, 1, 8, 8)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_probabilities_in_half_precision_are_probabilities(dtype):
+    x, model = images(8).double(), nn.Sequential(net(), nn.Softmax(-1)).to(dtype)
+    model[0][1].bias.data[0] = 5.5  # nearly sure, where eight bits are coarse
+    with torch.no_grad():
+        assert dtype == torch.float16 or (model(x.to(dtype)).double().sum(-1) - 1).abs().max() > 1e-3
+    assert subject_of(model, x, Preprocess()).probabilities
+
+
 @pytest.mark.parametrize("kind", [list, np.array, torch.tensor])
 def test_moments_are_numbers_of_any_kind(kind):
     same = Preprocess(mean=(0.25,), std=(0.5, 1.0, 2.0))

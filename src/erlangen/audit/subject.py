@@ -194,7 +194,8 @@ class Subject(nn.Module):
                 f"model: received the output {describe(found)}; accepted are logits of at least two classes"
             )
         total = found.sum(-1)
-        self.probabilities = bool((found >= 0).all()) and torch.allclose(total, torch.ones_like(total), atol=1e-3)
+        # Loose, for those in half precision: rounded to 8 bits they sum to one within 0.002.
+        self.probabilities = bool((found >= 0).all()) and torch.allclose(total, torch.ones_like(total), atol=1e-2)
 
 
 def subject_of(model: object, x: Tensor, preprocess: Preprocess, seed: int = 0) -> Subject:
