@@ -143,8 +143,12 @@ def test_audits_that_cannot_be_compared():
         compare(one, record(Halves(), n=45))
     with pytest.raises(ValueError, match="without flip of left to right"):
         compare(record(Halves(), transforms={"rotation": [15]}), one)
-    with pytest.raises(ValueError, match="4 images, too few for any drop to show"):
+    with pytest.raises(ValueError, match="accuracy of 4 images, too few for any drop to show"):
         compare(record(Halves(), n=4), record(Halves(), n=4))
+    few = record(Halves(), settings=Settings(saliency=4, bootstrap=Bootstrap(resamples=10)))
+    assert compare(few, few).alarms == []
+    with pytest.raises(ValueError, match="si of 4 images, too few for any drop to show"):
+        compare(few, few, metrics=["accuracy", "si"])
 
 
 @pytest.mark.parametrize("value", [None, float("nan"), float("inf")])

@@ -104,9 +104,11 @@ def compare(
         got = f"an audit of other images{_sizes(audit, baseline)}"
         raise ValueError(f"baseline: received {got}; accepted is one of the same images: audit both models anew")
     cells = _cells(audit, baseline, metrics)
-    count = audit["data"]["count"]
-    if 0.5**count > rate:  # all signs alike are as rare as that, and nothing is rarer
-        raise ValueError(f"audit: received {count} images, too few for any drop to show at a rate of {rate:g}")
+    for (*_, metric), (values, _) in cells.items():
+        count = int(values.isfinite().sum())
+        if 0.5**count > rate:  # all signs alike are as rare as that, and nothing is rarer
+            got = f"{metric} of {count} images, too few"
+            raise ValueError(f"audit: received {got} for any drop to show at a rate of {rate:g}")
     before, after = (torch.stack([cells[key][k] for key in cells], 1) for k in (0, 1))
     better = torch.tensor([1.0 if METRICS[metric] else -1.0 for *_, metric in cells], dtype=torch.float64)
     # An input without a value has no difference, and adds to no sum.
