@@ -1,12 +1,13 @@
 """The gate: it fails for a model that is worse, and for one that is not, no more often than it says."""
 
 import copy
+import json
 
 import pytest
 import torch
 from torch import nn
 
-from erlangen.audit import Settings, audit, compare
+from erlangen.audit import Settings, audit, compare, read_audit
 from erlangen.audit.gate import sign_test
 from erlangen.metrics import Bootstrap
 
@@ -151,6 +152,16 @@ def test_audits_that_cannot_be_compared():
         compare(few, few, metrics=["accuracy", "si"])
 
 
+@pytest.mark.parametrize("name", ["audit", "baseline"])
+def test_what_is_no_record_is_a_sentence(name):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        found = audit(Halves(), halves(), ["flip"], settings=FEW)
+    for other in (found, "audit.json", {}, found.record() | {"steps": []}):
+        with pytest.raises(ValueError, match=rf"^{name}: received {type(other).__name__}; accepted is the whole"):
+            compare(**{"audit": found.record(), "baseline": found.record(), name: other})
+
+
 @pytest.mark.parametrize("value", [None, float("nan"), float("inf")])
 def test_a_value_that_only_one_of_both_has_is_no_pass(value):
     """Otherwise a model that has broken altogether would be one without any difference."""
@@ -163,6 +174,14 @@ def test_a_value_that_only_one_of_both_has_is_no_pass(value):
     del other["steps"][0]["values"]["accuracy"]
     with pytest.raises(ValueError, match="accuracy of rotation 15° for other inputs than the baseline"):
         compare(other, one)
+
+
+def test_a_number_that_no_float_holds_is_damage(tmp_path):
+    one = record(Halves())
+    one["steps"][0]["values"]["accuracy"]["inputs"][0] = 10**400
+    (tmp_path / "audit.json").write_text(json.dumps(one))
+    with pytest.raises(ValueError, match="damaged"):
+        read_audit(tmp_path)
 
 
 def test_other_preprocessing_is_said():

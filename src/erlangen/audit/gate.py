@@ -31,6 +31,7 @@ from ..metrics import Bootstrap, measured
 from ..utils.seeds import generator
 from ..utils.shapes import check_count, check_weight
 from .measuring import METRICS
+from .record import is_whole
 
 __all__ = ["GATED", "Drop", "Verdict", "compare", "sign_test"]
 
@@ -97,6 +98,10 @@ def compare(
             f"rate: received {rate!r}; accepted is a number below 1, from 1/{draws + 1} on ({draws} draws)"
         )
     check_weight("margin", margin)
+    for name, record in {"audit": audit, "baseline": baseline}.items():
+        if not is_whole(record):
+            accepted = "the whole record of an audit (see Audit.record and read_audit)"
+            raise ValueError(f"{name}: received {type(record).__name__}; accepted is {accepted}")
     if unknown := [name for name in metrics if name not in METRICS or name == "ece"] or not metrics:
         accepted = ", ".join(name for name in METRICS if name != "ece")
         raise ValueError(f"metrics: received {unknown or 'none'}; accepted are {accepted}, which every input has")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,7 @@ from ..utils.io import plain, read_json, write_bytes
 from .findings import Blindness, Pair, Worst
 from .measuring import Value
 
-__all__ = ["FORMAT", "Audit", "Picture", "Result", "read_audit"]
+__all__ = ["FORMAT", "Audit", "Picture", "Result", "is_whole", "read_audit"]
 
 FORMAT = 1
 
@@ -122,13 +123,15 @@ def read_audit(path: str | os.PathLike[str], *, name: str = "audit") -> dict[str
         raise ValueError(f"{name}: received {str(path)!r}, which is something else; accepted is an audit.json")
     if record.get("format") != FORMAT:
         raise ValueError(f"{place}: received the format {record.get('format')!r}; accepted by this version is {FORMAT}")
-    if not _whole(record):
+    if not is_whole(record):
         raise ValueError(f"{place}: damaged, some of it is missing or of another kind; run the audit again")
     return record
 
 
-def _whole(record: Mapping[str, Any]) -> bool:
-    """Whether a record holds what a comparison reads: a number (or null) for each input, or for those of saliency."""
+def is_whole(record: object) -> bool:
+    """Whether this is a record that holds what a comparison reads: a number (or null) for each input, or for those of saliency."""
+    if not isinstance(record, dict):
+        return False
     model, data, steps = (record.get(name) for name in ("model", "data", "steps"))
     if not (isinstance(model, dict) and isinstance(data, dict) and isinstance(steps, list) and steps):
         return False
@@ -146,4 +149,9 @@ def _whole_step(step: object) -> bool:
     inputs = [
         value.get("inputs", 0) if isinstance(value, dict) else 0 for name, value in values.items() if name != "ece"
     ]
-    return all(isinstance(each, list) and all(v is None or isinstance(v, int | float) for v in each) for each in inputs)
+    return all(isinstance(each, list) and all(map(_value, each)) for each in inputs)
+
+
+def _value(v: object) -> bool:
+    """Whether something is the value of an input: a number that floating-point can hold, or null."""
+    return v is None or isinstance(v, float) or (isinstance(v, int) and abs(v) <= sys.float_info.max)
