@@ -12,6 +12,7 @@ import torch
 from PIL import Image as Pillow
 
 from erlangen.audit import Settings, audit
+from erlangen.report import audit as report
 from erlangen.report import audit_figures
 from erlangen.report.audit import audit_page
 
@@ -104,6 +105,19 @@ def test_a_gradient_that_is_no_number():
     looks = torch.stack([look for picture in found.pictures for look in picture.looks])
     assert looks.isfinite().all()
     assert looks.any((1, 2, 3)).tolist().count(False) == 1  # the second image as it is
+
+
+def test_classes_whose_names_are_alike_in_short(folder, monkeypatch):
+    """Every pair has its line, and every class a row of its own name."""
+    record = json.loads((folder / "audit.json").read_text())
+    record["data"]["classes"] = [f"a name that is as long as {k} before it comes to its end" for k in range(3)]
+    pair = record["pairs"][0]
+    record["pairs"] = [pair | {"first": a, "second": b} for a, b in ((0, 1), (0, 2), (1, 2))]
+    rows = []
+    monkeypatch.setattr(report, "classes_figure", lambda record, present, names: rows.extend(names) or b"")
+    text = audit_page(record)
+    assert text.count(" ↔ ") == 3
+    assert rows == [f"{k}. a name that … to its end" for k in (1, 2, 3)]
 
 
 def test_files_have_their_own_names(tmp_path):

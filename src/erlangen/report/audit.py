@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -79,7 +80,9 @@ def _ladder(name: str, steps: Sequence[Mapping[str, Any]]) -> Section:
 
 def _classes(record: Mapping[str, Any]) -> Section:
     present = sorted(set(record["data"]["labels"]))
-    names = [class_words(k, record["data"]["classes"][k]) for k in present[:CLASSES]]
+    words = {k: class_words(k, record["data"]["classes"][k]) for k in present[:CLASSES]}
+    twice = {each for each, n in Counter(words.values()).items() if n > 1}
+    names = [f"{k + 1}. {each}" if each in twice else each for k, each in words.items()]
     some = f" The first {CLASSES} of {len(present)} classes." if len(present) > CLASSES else ""
     text = f"The share of right predictions at the greatest strength of each transformation, and as they are.{some}"
     figure = Image(classes_figure(record, present[:CLASSES], names), "Accuracy by class and transformation", width=760)
@@ -87,7 +90,7 @@ def _classes(record: Mapping[str, Any]) -> Section:
 
 
 def _pairs(record: Mapping[str, Any]) -> Section:
-    names = [class_words(k, name) for k, name in enumerate(record["data"]["classes"])]
+    names = record["data"]["classes"]  # whole: shortened ones may be alike
     facts = {
         f"{names[p['first']]} ↔ {names[p['second']]}": f"→ {p['there']:.0%}, ← {p['back']:.0%}: {_what(p)}"
         for p in record["pairs"]
