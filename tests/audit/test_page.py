@@ -120,6 +120,16 @@ def test_classes_whose_names_are_alike_in_short(folder, monkeypatch):
     assert rows == [f"{k}. a name that … to its end" for k in (1, 2, 3)]
 
 
+def test_logits_beyond_bounds_are_not_drawn(tmp_path):
+    """Squares of their differences are infinite in single precision; all else is as it is."""
+    x, y = halves(12)
+    turn = {"rotation": [180]}
+    found = audit(lambda x: 1e25 * Halves()(x).float(), (x.float(), y), turn, settings=Settings(saliency=0))
+    assert found.steps[0].values["li"].mean == float("inf")
+    found.save(tmp_path)
+    assert json.loads((tmp_path / "audit.json").read_text())["steps"][0]["values"]["li"]["mean"] is None
+
+
 def test_files_have_their_own_names(tmp_path):
     for k, image in enumerate(halves(2, size=8)[0]):
         (tmp_path / f"Class{k}").mkdir()

@@ -78,12 +78,12 @@ def _panel(axes: Axes, steps: Sequence[Mapping[str, Any]], metric: str) -> None:
     axes.set_xlim(-0.4, len(steps) - 0.6)
     words = [step["label"].partition(" of the side")[0].partition(" pixel")[0] for step in steps]
     axes.set_xticks(range(len(steps)), words)
-    if not any(metric in step["values"] for step in steps):
+    if not any(_has(step["values"], metric) for step in steps):
         axes.text(0.5, 0.5, "not measured", transform=axes.transAxes, ha="center", va="center", color=MUTED)
         axes.set_yticks([])
         return
     for part, colour, style in (("null", MUTED, "D--"), ("values", BLUE, "o-")):
-        found = [(x, step[part][metric]) for x, step in enumerate(steps) if metric in step[part]]
+        found = [(x, step[part][metric]) for x, step in enumerate(steps) if _has(step[part], metric)]
         if found:
             x, mean = [x for x, _ in found], [value["mean"] for _, value in found]
             low, high = ([value[end] for _, value in found] for end in ("low", "high"))
@@ -98,6 +98,11 @@ def _panel(axes: Axes, steps: Sequence[Mapping[str, Any]], metric: str) -> None:
         # Few and short, whatever the size of logits: long ones are cut off at the edge.
         axes.yaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:.4g}".replace("e+0", "e"))
+
+
+def _has(values: Mapping[str, Any], metric: str) -> bool:
+    """Whether there is something to draw: the mean of logits beyond all bounds is no number."""
+    return metric in values and values[metric]["mean"] is not None
 
 
 def classes_figure(record: Mapping[str, Any], present: Sequence[int], names: Sequence[str]) -> bytes:
