@@ -32,7 +32,7 @@ from ..utils.shapes import check_count, compute_dtype, describe
 from .findings import Worst
 from .labels import labels_of
 from .ladder import Step
-from .measuring import Outcome, Value, calibration, outcome, predict
+from .measuring import Outcome, Value, calibration, outcome, predict, shares
 from .record import Picture, Result
 from .subject import Preprocess, subject_of
 
@@ -96,7 +96,7 @@ class Case:
 
     def plain(self) -> dict[str, Value]:
         """Accuracy and calibration of images as they are."""
-        right = (self.logits.argmax(-1) == self.y).to(self.logits.dtype)
+        right = shares(self.logits.argmax(-1) == self.y)
         bootstrap = self.settings.bootstrap
         accuracy = measured(right, self.y, classes=self.subject.classes, bootstrap=bootstrap)
         error = calibration(self.logits.log_softmax(-1)[None], self.y, bootstrap)

@@ -16,7 +16,7 @@ from ..utils.seeds import apart, generator
 from .ladder import Step
 from .subject import Subject
 
-__all__ = ["METRICS", "Outcome", "Value", "calibration", "outcome", "predict"]
+__all__ = ["METRICS", "Outcome", "Value", "calibration", "outcome", "predict", "shares"]
 
 # What is measured, and whether more of it is better.
 METRICS = {"accuracy": True, "consistency": True, "li": False, "di": False, "si": True, "ece": False}
@@ -89,8 +89,8 @@ def outcome(
     predicted, classes = copies.argmax(-1), logits.shape[1]
     moved = distribution_error(logits, copies)
     each = {
-        "accuracy": (predicted == y).to(logits.dtype),
-        "consistency": (predicted == logits.argmax(-1)).to(logits.dtype),
+        "accuracy": shares(predicted == y),
+        "consistency": shares(predicted == logits.argmax(-1)),
         "li": logit_error(logits, copies),
         "di": moved,
     }
@@ -100,6 +100,14 @@ def outcome(
     }
     values["ece"] = calibration(copies.log_softmax(-1), y, bootstrap)
     return Outcome(values, moved, predicted, lost)
+
+
+def shares(held: Tensor) -> Tensor:
+    """What held, as numbers whose means keep to limits: 0.95 in single precision is less than 0.95.
+
+    On the CPU, for not every device has double precision.
+    """
+    return held.cpu().double()
 
 
 def _noise(step: Step) -> int:
