@@ -56,6 +56,8 @@ def test_every_value_is_that_of_its_metric():
     log_probs = model(moved).detach().log_softmax(-1)
     assert step.values["accuracy"].mean == pytest.approx(float((log_probs.argmax(-1) == y.repeat(2)).double().mean()))
     assert step.values["ece"].mean == pytest.approx(float(ece(log_probs, y.repeat(2))))
+    parts = [float(ece(log_probs[y.repeat(2) == k], y[y == k].repeat(2))) for k in range(3)]
+    assert step.values["ece"].classes == pytest.approx(parts)
     assert found.steps[1].values["consistency"].mean == 1  # the model does not see colours
 
 

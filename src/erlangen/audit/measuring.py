@@ -121,7 +121,7 @@ def _flat(x: Tensor) -> Tensor:
 
 
 def calibration(log_probs: Tensor, y: Tensor, bootstrap: Bootstrap) -> Value:
-    r"""The expected calibration error over all copies, with an interval by bootstrap over inputs.
+    r"""The expected calibration error over all copies, and over those of each class, with an interval by bootstrap.
 
     The error of a resample is too large (its bins are noisier), so the interval is the reflected one,
     $2 \hat e - e^*$, and within 0 and 1.
@@ -141,4 +141,10 @@ def calibration(log_probs: Tensor, y: Tensor, bootstrap: Bootstrap) -> Value:
         errors.append((counts @ gaps / n).abs().sum(-1))
     ends = torch.tensor([(1 + bootstrap.level) / 2, (1 - bootstrap.level) / 2], dtype=gaps.dtype)
     low, high = (2 * error - torch.cat(errors).quantile(ends)).clamp(0, 1).tolist()
-    return Value(error, low, high)
+    return Value(error, low, high, _of_classes(gaps, y.cpu(), log_probs.shape[-1]))
+
+
+def _of_classes(gaps: Tensor, y: Tensor, classes: int) -> list[float]:
+    """The calibration error of the inputs of each class from the gaps in bins, `(B, BINS)`; NaN without inputs."""
+    sums = gaps.new_zeros(classes, gaps.shape[1]).index_add(0, y, gaps)
+    return (sums.abs().sum(1) / torch.bincount(y, minlength=classes)).tolist()
