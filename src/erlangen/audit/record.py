@@ -129,7 +129,7 @@ def read_audit(path: str | os.PathLike[str], *, name: str = "audit") -> dict[str
 
 
 def is_whole(record: object) -> bool:
-    """Whether this is a record that holds what a comparison reads: a number (or null) for each input, or for those of saliency."""
+    """Whether this is a record with what is compared: a number (or null) for each input, or for those of saliency."""
     if not isinstance(record, dict):
         return False
     model, data, steps = (record.get(name) for name in ("model", "data", "steps"))
