@@ -14,7 +14,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from erlangen.audit import LADDERS, Ladder, Preprocess, Settings, assert_invariant, audit, read_audit
 from erlangen.audit.findings import blindness
 from erlangen.audit.ladder import Blur, Each, ladders_of
-from erlangen.audit.measuring import calibration
 from erlangen.data import DataSet
 from erlangen.metrics import (
     Bootstrap,
@@ -25,6 +24,7 @@ from erlangen.metrics import (
     ece,
     logit_invariance,
     saliency_similarity,
+    scores,
     there_and_back,
 )
 from erlangen.transforms import Affine
@@ -58,6 +58,9 @@ def test_every_value_is_that_of_its_metric():
     assert step.values["ece"].mean == pytest.approx(float(ece(log_probs, y.repeat(2))))
     parts = [float(ece(log_probs[y.repeat(2) == k], y[y == k].repeat(2))) for k in range(3)]
     assert step.values["ece"].classes == pytest.approx(parts)
+    alone = scores(model, x, y, orbit).ece
+    assert [step.values["ece"].low, step.values["ece"].high] == pytest.approx(alone.interval.tolist())
+    assert step.values["ece"].inputs is None  # it has no values of inputs for the gate to compare
     assert found.steps[1].values["consistency"].mean == 1  # the model does not see colours
 
 
@@ -193,18 +196,6 @@ def test_information_in_closed_form():
     spread = blindness(logits, torch.arange(50) % 4, None).spread
     assert spread == pytest.approx(float(every.sum()) / (50 * 49))
     assert blindness(logits, torch.zeros(50, dtype=torch.long), None).blind is None
-
-
-def test_the_interval_of_calibration_holds_the_truth():
-    """A calibrated model of two classes: the interval is not above zero, though every resample is."""
-    p = 0.5 + 0.5 * torch.rand(400)
-    y = (torch.rand(400) > p).long()
-    value = calibration(torch.stack((p, 1 - p), -1).log()[None], y, Bootstrap())
-    assert value.mean == pytest.approx(float(ece(torch.stack((p, 1 - p), -1).log(), y)))
-    assert value.low < 0.02
-    wrong = calibration(torch.stack((p, 1 - p), -1).log()[None], torch.ones_like(y), Bootstrap())
-    assert wrong.low > 0.3
-    assert wrong.low < wrong.mean < wrong.high
 
 
 def test_it_is_the_same_every_time_and_comes_back_from_its_file(tmp_path):

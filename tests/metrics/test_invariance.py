@@ -18,6 +18,8 @@ from erlangen.metrics import (
     consistency,
     controlled,
     distribution_invariance,
+    ekld,
+    expected_divergence,
     invariance_bound,
     jacobian_norm,
     logit_invariance,
@@ -53,6 +55,24 @@ def test_logits_of_a_linear_map_move_by_the_map_of_the_difference():
     assert found.classes[2].isnan()
     assert found.interval[0] < found.mean < found.interval[1]
     assert not found.inputs.requires_grad
+
+
+def test_the_expected_divergence_of_a_model_is_that_of_its_predictions():
+    model, x, y = linear(), torch.rand(5, 1, 6, 6), torch.tensor([0, 0, 1, 3, 3])
+    log_probs, moved = (
+        model(t).detach().log_softmax(-1) for t in (x, torch.cat([x.rot90(k, (2, 3)) for k in (1, 2, 3)]))
+    )
+    expected = ekld(log_probs, moved.unflatten(0, (3, 5)), y)
+    found = expected_divergence(model, x, Rotations(4), y=y, batch_size=2)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one.classes, other, equal_nan=True)
+        assert one.interval[0] < one.mean < one.interval[1]
+    same = distribution_invariance(model, x, Rotations(4), y=y)
+    for one, other in zip(found.forward, same, strict=True):
+        torch.testing.assert_close(one, other, equal_nan=True)
+    assert (found.forward.inputs - found.backward.inputs).abs().min() > 1e-6
+    with pytest.raises(ValueError, match=r"^model: received .* of one class"):
+        expected_divergence(linear(classes=1), x, Rotations(4))
 
 
 def test_predictions_of_a_linear_map_diverge_as_torch_says():

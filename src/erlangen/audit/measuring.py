@@ -3,16 +3,17 @@ r"""Everything that one step of a ladder says of a model, from one pass over its
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from ..metrics import Bootstrap, Measured, ece, measured
+from ..metrics import Bootstrap, Measured, measured
 from ..metrics.invariance import distribution_error, logit_error
 from ..metrics.outputs import classify_copies, measuring
-from ..utils.seeds import apart, generator
+from ..metrics.scores import bin_gaps, calibration_error
+from ..utils.seeds import apart
 from .ladder import Step
 from .subject import Subject
 
@@ -20,7 +21,6 @@ __all__ = ["METRICS", "Outcome", "Value", "calibration", "outcome", "predict", "
 
 # What is measured, and whether more of it is better.
 METRICS = {"accuracy": True, "consistency": True, "li": False, "di": False, "si": True, "ece": False}
-BINS = 15
 FLAT = 1 / 255  # an image whose pixels differ by less shows nothing
 
 
@@ -121,30 +121,10 @@ def _flat(x: Tensor) -> Tensor:
 
 
 def calibration(log_probs: Tensor, y: Tensor, bootstrap: Bootstrap) -> Value:
-    r"""The expected calibration error over all copies, and over those of each class, with an interval by bootstrap.
-
-    The error of a resample is too large (its bins are noisier), so the interval is the reflected one,
-    $2 \hat e - e^*$, and within 0 and 1.
+    """The calibration error of copies, without what each input adds to it: that is no value of its own.
 
     Shape:
         log_probs: `(S, B, K)`; y: `(B,)`.
     """
-    error = float(ece(log_probs.flatten(0, 1), y.repeat(len(log_probs)), BINS))
-    confidence, label = log_probs.exp().max(-1)
-    place = ((confidence * BINS).ceil().long() - 1).clamp(0, BINS - 1)
-    gap = (label == y).to(confidence.dtype) - confidence
-    gaps = gap.new_zeros(*gap.shape, BINS).scatter(-1, place.unsqueeze(-1), gap.unsqueeze(-1)).mean(0).cpu()
-    source, n, errors = generator(bootstrap.seed), len(gaps), []
-    for start in range(0, bootstrap.resamples, 100):
-        index = torch.randint(n, (min(100, bootstrap.resamples - start), n), generator=source)
-        counts = gaps.new_zeros(index.shape).scatter_add(1, index, gaps.new_ones(index.shape))
-        errors.append((counts @ gaps / n).abs().sum(-1))
-    ends = torch.tensor([(1 + bootstrap.level) / 2, (1 - bootstrap.level) / 2], dtype=gaps.dtype)
-    low, high = (2 * error - torch.cat(errors).quantile(ends)).clamp(0, 1).tolist()
-    return Value(error, low, high, _of_classes(gaps, y.cpu(), log_probs.shape[-1]))
-
-
-def _of_classes(gaps: Tensor, y: Tensor, classes: int) -> list[float]:
-    """The calibration error of the inputs of each class from the gaps in bins, `(B, BINS)`; NaN without inputs."""
-    sums = gaps.new_zeros(classes, gaps.shape[1]).index_add(0, y, gaps)
-    return (sums.abs().sum(1) / torch.bincount(y, minlength=classes)).tolist()
+    found = calibration_error(bin_gaps(log_probs, y), y, classes=log_probs.shape[-1], bootstrap=bootstrap)
+    return replace(Value.of(found), inputs=None)

@@ -3,9 +3,11 @@
 from .calibration import Divergence, Reliability, brier, ece, ekld, nll, reliability
 from .invariance import (
     Controlled,
+    ExpectedDivergence,
     consistency,
     controlled,
     distribution_invariance,
+    expected_divergence,
     invariance_bound,
     logit_invariance,
     prediction_change,
@@ -31,6 +33,7 @@ from .orientation import (
     share_within,
 )
 from .saliency import Saliency, integrated_gradients, saliency_map, saliency_similarity
+from .scores import Scores, scores
 from .sharpness import detail, sharpness
 from .significance import two_sample_t
 from .spectral import jacobian_norm
@@ -40,10 +43,12 @@ __all__ = [
     "Bootstrap",
     "Controlled",
     "Divergence",
+    "ExpectedDivergence",
     "Measured",
     "Orbit",
     "Reliability",
     "Saliency",
+    "Scores",
     "angle_error",
     "arc_masses",
     "binned_total_variation",
@@ -58,6 +63,7 @@ __all__ = [
     "distribution_invariance",
     "ece",
     "ekld",
+    "expected_divergence",
     "half_range",
     "integrated_gradients",
     "invariance_bound",
@@ -75,6 +81,7 @@ __all__ = [
     "rotation_angle",
     "saliency_map",
     "saliency_similarity",
+    "scores",
     "share_within",
     "sharpness",
     "shifted_total_variation",

@@ -11,7 +11,7 @@ from torch import Tensor
 from ..utils.shapes import check_count, check_same, check_tensor, check_true, compute_dtype
 from .outputs import check_labels
 
-__all__ = ["Divergence", "Reliability", "brier", "ece", "ekld", "kl", "nll", "reliability"]
+__all__ = ["Divergence", "Reliability", "bin_of", "brier", "ece", "ekld", "kl", "nll", "reliability"]
 
 
 LOOSE = 0.1  # of the logarithm of a sum of probabilities, for those in half precision, and of many classes
@@ -100,9 +100,14 @@ def _binned(log_probs: Tensor, y: Tensor, bins: int) -> Tensor:
     """The sum of confidences, the number of right predictions and that of all, in each bin, `(3, bins)`."""
     log_probs, y = _predictions(log_probs, y)
     confidence, label = log_probs.exp().max(-1)
-    place = ((confidence * check_count("bins", bins)).ceil().long() - 1).clamp(0, bins - 1)
+    place = bin_of(confidence, bins)
     each = torch.stack((confidence, (label == y).to(confidence.dtype), torch.ones_like(confidence)))
     return torch.zeros(3, bins, dtype=each.dtype, device=each.device).scatter_add(1, place.expand(3, -1), each)
+
+
+def bin_of(confidence: Tensor, bins: int) -> Tensor:
+    r"""Which of the bins $(\frac{b - 1}{m}, \frac bm]$ a probability is in, as `confidence`, from 0 on."""
+    return ((confidence * check_count("bins", bins)).ceil().long() - 1).clamp(0, bins - 1)
 
 
 def ekld(log_probs: Tensor, moved_log_probs: Tensor, y: Tensor) -> Divergence:

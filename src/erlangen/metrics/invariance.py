@@ -11,18 +11,20 @@ from torch import Tensor
 
 from ..distributions import Density
 from ..transforms import FiniteGroup
-from ..utils.shapes import check_count, check_tensor, describe
+from ..utils.shapes import check_count, check_tensor
 from .calibration import kl
 from .measured import BOOTSTRAP, Bootstrap, Measured, measured
 from .orbit import Orbit, as_orbit, there_and_back
-from .outputs import Model, check_data, classify, classify_copies, measuring
+from .outputs import Model, check_data, check_several, classify, classify_copies, measuring
 
 __all__ = [
     "Controlled",
+    "ExpectedDivergence",
     "consistency",
     "controlled",
     "distribution_error",
     "distribution_invariance",
+    "expected_divergence",
     "invariance_bound",
     "logit_error",
     "logit_invariance",
@@ -32,6 +34,18 @@ __all__ = [
 ]
 
 Comparison = Callable[[Tensor, Tensor], Tensor]
+
+
+class ExpectedDivergence(NamedTuple):
+    r"""Expected divergences of a model, of which `Divergence` has those of classes.
+
+    Attributes:
+        forward: $\mathbb{E}\, \mathrm{KL}[p(\cdot \mid x) \,\|\, p(\cdot \mid gx)]$, as `distribution_invariance`.
+        backward: $\mathbb{E}\, \mathrm{KL}[p(\cdot \mid gx) \,\|\, p(\cdot \mid x)]$.
+    """
+
+    forward: Measured
+    backward: Measured
 
 
 class Controlled(NamedTuple):
@@ -112,7 +126,7 @@ def distribution_invariance(
     """
 
     def compare(logits: Tensor, moved: Tensor) -> Tensor:
-        return distribution_error(_several(logits), moved)
+        return distribution_error(check_several(logits), moved)
 
     return _compared(compare, model, x, orbit, y, batch_size, bootstrap)
 
@@ -132,9 +146,35 @@ def consistency(
     """
 
     def compare(logits: Tensor, moved: Tensor) -> Tensor:
-        return (_several(logits).argmax(-1) == moved.argmax(-1)).to(logits.dtype)
+        return (check_several(logits).argmax(-1) == moved.argmax(-1)).to(logits.dtype)
 
     return _compared(compare, model, x, orbit, y, batch_size, bootstrap)
+
+
+def expected_divergence(
+    model: Model,
+    x: Tensor,
+    orbit: Orbit | FiniteGroup,
+    *,
+    y: Tensor | None = None,
+    batch_size: int = 256,
+    bootstrap: Bootstrap = BOOTSTRAP,
+) -> ExpectedDivergence:
+    r"""How far predictions move on average, in both directions: `ekld` of a model under an orbit, with intervals.
+
+    There are two classes or more. Arguments and shapes are those of `logit_invariance`.
+
+    References:
+        | A. Zhou et al. Do deep networks transfer invariances across classes? (2022), equation 1; LTT figure 4.
+    """
+
+    def compare(logits: Tensor, moved: Tensor) -> Tensor:
+        log_p, log_q = check_several(logits).log_softmax(-1), moved.log_softmax(-1)
+        return torch.stack((kl(log_p, log_q), kl(log_q, log_p)), -1)
+
+    found, y, classes = _errors(compare, model, x, orbit, y, batch_size)
+    forward, backward = (measured(each, y, classes=classes, bootstrap=bootstrap) for each in found.unbind(-1))
+    return ExpectedDivergence(forward, backward)
 
 
 def controlled(
@@ -152,17 +192,6 @@ def controlled(
     return Controlled(metric(model, x, orbit, **kwargs), metric(model, x, there_and_back(orbit), **kwargs))
 
 
-def _several(logits: Tensor) -> Tensor:
-    """Logits; a `ValueError` if there is but one, whose probability is 1 whatever the input."""
-    if logits.shape[1] < 2:
-        raise ValueError(
-            f"model: received the logits {describe(logits)} of one class; accepted are logits of two classes or more "
-            "(for a single logit z, those of 0 and z)"
-        )
-    return logits
-
-
-@torch.no_grad()
 def _compared(
     compare: Comparison,
     model: Model,
@@ -172,7 +201,16 @@ def _compared(
     batch_size: int,
     bootstrap: Bootstrap,
 ) -> Measured:
-    """The mean over the copies of an input of `compare`, which makes `(S, B)` of `(B, K)` and `(S, B, K)`."""
+    """The mean over inputs and copies of `compare`, which makes `(S, B)` of `(B, K)` and `(S, B, K)`."""
+    found, y, classes = _errors(compare, model, x, orbit, y, batch_size)
+    return measured(found, y, classes=classes, bootstrap=bootstrap)
+
+
+@torch.no_grad()
+def _errors(
+    compare: Comparison, model: Model, x: Tensor, orbit: Orbit | FiniteGroup, y: Tensor | None, batch_size: int
+) -> tuple[Tensor, Tensor | None, int]:
+    """The means of `compare` over the copies of each input, `(B, ...)`, the checked labels, and how many classes."""
     orbit, y = as_orbit(orbit), check_data(x, y)
     found, classes = [], 1
     with measuring(orbit.seed, model, orbit.law):
@@ -181,7 +219,7 @@ def _compared(
             classes = logits.shape[1]
             parts = [compare(logits, classify_copies(model, orbit.act(g, inputs))) for g in elements]
             found.append(torch.cat(parts).mean(0))
-    return measured(torch.cat(found), y, classes=classes, bootstrap=bootstrap)
+    return torch.cat(found), y, classes
 
 
 def prediction_change(log_probs: Tensor, moved_log_probs: Tensor) -> Tensor:

@@ -2,6 +2,7 @@ r"""What a measurement says: a mean over inputs, how sure it is, and where it co
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -11,7 +12,7 @@ from ..utils.seeds import generator
 from ..utils.shapes import check_count, check_tensor, compute_dtype, describe
 from .outputs import check_labels
 
-__all__ = ["BOOTSTRAP", "Bootstrap", "Measured", "class_means", "measured"]
+__all__ = ["BOOTSTRAP", "Bootstrap", "Measured", "class_means", "measured", "resampled"]
 
 LARGEST = 2**22  # random numbers of the bootstrap in memory at a time
 
@@ -40,7 +41,7 @@ class Measured(NamedTuple):
         mean: over inputs, `()`.
         interval: a confidence interval of the mean, by bootstrap over inputs, `(2,)`; of a single input, a point.
         classes: the mean over the inputs of each class, `(K,)`, NaN for a class without inputs; None without labels.
-        inputs: the value of each input, `(B,)`.
+        inputs: the value of each input, of which the mean is taken, `(B,)`.
     """
 
     mean: Tensor
@@ -87,15 +88,19 @@ def class_means(inputs: Tensor, y: Tensor, classes: int) -> Tensor:
 
 def _interval(inputs: Tensor, bootstrap: Bootstrap) -> Tensor:
     """The percentiles of means over inputs drawn with replacement, `(2,)`; the same numbers on every device."""
+    values = inputs.detach().cpu()
+    means = torch.cat([values[rows].mean(1) for rows in resampled(len(values), bootstrap)])
+    ends = torch.tensor([(1 - bootstrap.level) / 2, (1 + bootstrap.level) / 2], dtype=values.dtype)
+    return means.quantile(ends).to(inputs.device)
+
+
+def resampled(n: int, bootstrap: Bootstrap) -> Iterator[Tensor]:
+    """The inputs of each resample, drawn with replacement, `(k, n)` at a time."""
     if not isinstance(bootstrap, Bootstrap):
         raise ValueError(f"bootstrap: received {describe(bootstrap)}; accepted is a Bootstrap")
     level, resamples, seed = bootstrap
     if not isinstance(level, float) or not 0 < level < 1:
         raise ValueError(f"bootstrap: received the level {level!r}; accepted is a number between 0 and 1")
-    source, n = generator(seed), len(inputs)
-    rows = max(1, LARGEST // n)
-    left = [rows] * (check_count("bootstrap.resamples", resamples) // rows) + [resamples % rows]
-    values = inputs.detach().cpu()
-    means = [values[torch.randint(n, (k, n), generator=source)].mean(1) for k in left if k]
-    ends = torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=values.dtype)
-    return torch.cat(means).quantile(ends).to(inputs.device)
+    source, rows = generator(seed), max(1, LARGEST // n)
+    for start in range(0, check_count("bootstrap.resamples", resamples), rows):
+        yield torch.randint(n, (min(rows, resamples - start), n), generator=source)

@@ -18,6 +18,7 @@ __all__ = [
     "check_differentiable",
     "check_gradients",
     "check_labels",
+    "check_several",
     "classify",
     "classify_copies",
     "evaluating",
@@ -75,6 +76,16 @@ def classify(model: Model, x: Tensor) -> Tensor:
     if bad:
         raise ValueError(f"model: received NaN logits for {bad} of {len(x)} inputs; accepted are logits without NaN")
     return logits.to(compute_dtype(logits))
+
+
+def check_several(logits: Tensor) -> Tensor:
+    """Returns logits, `(..., K)`; a `ValueError` if there is but one, whose probability is 1 whatever the input."""
+    if logits.shape[-1] < 2:
+        raise ValueError(
+            f"model: received the logits {describe(logits)} of one class; accepted are logits of two classes or more "
+            "(for a single logit z, those of 0 and z)"
+        )
+    return logits
 
 
 def check_differentiable(logits: Tensor) -> None:
