@@ -29,8 +29,9 @@ from erlangen.metrics import (
     there_and_back,
     total_variation,
 )
-from erlangen.metrics.invariance import distribution_error
+from erlangen.metrics.invariance import distribution_error, logit_error
 from erlangen.models import Averaged
+from erlangen.objectives.invariance import normalised_logit_error
 from erlangen.transforms import Affine, Dihedral, Flips, Rotations, Shifts
 
 from .classifiers import Symmetric, linear, network
@@ -55,6 +56,33 @@ def test_logits_of_a_linear_map_move_by_the_map_of_the_difference():
     assert found.classes[2].isnan()
     assert found.interval[0] < found.mean < found.interval[1]
     assert not found.inputs.requires_grad
+
+
+@pytest.mark.parametrize("metric", [logit_invariance, distribution_invariance, consistency, jacobian_norm])
+def test_a_class_that_is_ruled_out_changes_nothing(metric):
+    model, x, orbit = network(), torch.rand(5, 1, 6, 6), [] if metric is jacobian_norm else [Rotations(4)]
+
+    def masked(x):
+        return F.pad(model(x), (0, 1), value=-math.inf)
+
+    for one, other in zip(metric(masked, x, *orbit), metric(model, x, *orbit), strict=True):
+        assert (one is None and other is None) or torch.allclose(one, other)
+
+
+def test_a_class_that_is_ruled_out_for_some_is_infinitely_far():
+    found = logit_invariance(lambda x: F.pad(x[:, 0, :, 0].log(), (0, 1)), torch.eye(2)[None, None], Flips())
+    assert found.inputs.tolist() == [math.inf]
+
+
+@pytest.mark.parametrize("error", [logit_error, distribution_error, normalised_logit_error])
+def test_errors_of_classes_that_are_ruled_out_have_gradients(error):
+    logits, moved = torch.randn(4, 3, requires_grad=True), torch.randn(2, 4, 3, requires_grad=True)
+    expected = error(logits, moved)
+    found = error(F.pad(logits, (0, 1), value=-math.inf), F.pad(moved, (0, 1), value=-math.inf))
+    torch.testing.assert_close(found, expected)
+    grads = [torch.autograd.grad(e.sum(), (logits, moved)) for e in (found, expected)]
+    for one, other in zip(*grads, strict=True):
+        torch.testing.assert_close(one, other)
 
 
 def test_the_expected_divergence_of_a_model_is_that_of_its_predictions():
@@ -227,7 +255,7 @@ def test_what_is_no_number_is_not_invariant(metric):
     x = torch.rand(3, 1, 6, 6)
     x[1, 0, 2, 2] = math.nan
     args = () if metric is jacobian_norm else (Rotations(4),)
-    with pytest.raises(ValueError, match=r"^model: received NaN logits for 1 of 3 inputs"):
+    with pytest.raises(ValueError, match=r"^model: received NaN or infinite logits for 1 of 3 inputs"):
         metric(network(), x, *args)
 
 

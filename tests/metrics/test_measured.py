@@ -97,6 +97,8 @@ def test_modes_come_back_after_an_error():
         ("model", lambda: classify(lambda x: "logits", torch.rand(2, 1, 4, 4))),
         ("model", lambda: classify(lambda x: torch.zeros(3, 2), torch.rand(2, 1, 4, 4))),
         ("model", lambda: classify(lambda x: x.flatten(1) * torch.nan, torch.rand(2, 1, 4, 4))),
+        ("model", lambda: classify(lambda x: 1 / (0 * x.flatten(1)), torch.rand(2, 1, 4, 4))),
+        ("model", lambda: classify(lambda x: (0 * x.flatten(1)).log(), torch.rand(2, 1, 4, 4))),
         ("bootstrap", lambda: measured(torch.zeros(2), bootstrap=0.9)),  # pyright: ignore
         ("model", lambda: measuring(0, 3).__enter__()),
     ],

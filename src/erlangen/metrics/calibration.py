@@ -152,7 +152,8 @@ def kl(log_p: Tensor, log_q: Tensor) -> Tensor:
     Shape:
         log_p, log_q: normalised log-probabilities, `(..., K)`; result: `(...)`.
     """
-    p, q, gap = log_p.exp(), log_q.exp(), log_q - log_p
+    p, q = log_p.exp(), log_q.exp()
+    gap = (log_q - log_p).masked_fill(p == 0, 0.0)  # before it is used: its gradient would be NaN, too
     close = gap.abs() < 1
     near = torch.where(close, gap, 0.0)
     each = torch.where(close, p * (near.expm1() - near), q - p - p * gap)  # p e^d may overflow before p is multiplied

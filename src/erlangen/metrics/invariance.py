@@ -63,10 +63,13 @@ class Controlled(NamedTuple):
 def logit_error(logits: Tensor, moved: Tensor) -> Tensor:
     r"""$\frac12 \lVert f(x) - f(gx) \rVert_2^2$ (a term of Moskalev et al., equation 2).
 
+    A class that both rule out, with logits of minus infinity, stays where it is.
+
     Shape:
         logits: f(x), `(B, K)`; moved: f(gx), `(S, B, K)`; result: `(S, B)`.
     """
-    return (logits - moved).square().sum(-1) / 2
+    out = (logits == -math.inf) & (moved == -math.inf)
+    return (logits - moved).masked_fill(out, 0.0).square().sum(-1) / 2
 
 
 def distribution_error(logits: Tensor, moved: Tensor) -> Tensor:

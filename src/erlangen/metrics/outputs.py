@@ -60,7 +60,8 @@ def measuring(seed: int, *models: object) -> Iterator[None]:
 def classify(model: Model, x: Tensor) -> Tensor:
     """The logits of inputs, or the log-probabilities of a model that returns an object with `log_probs`.
 
-    Logits that are no numbers are refused: a decision among them is always the same, and so would be invariant.
+    Logits without a softmax are refused, which are NaN, plus infinity, or minus infinity for every class: a decision
+    among them is always the same, and so would be invariant. Minus infinity rules a class out.
 
     Shape:
         x: `(B, C, H, W)` or `(B, C, L)`; result: `(B, K)`, in single precision at least.
@@ -72,9 +73,10 @@ def classify(model: Model, x: Tensor) -> Tensor:
             f"model: received the output {describe(output)} for {len(x)} inputs; "
             f"accepted are floating-point logits ({len(x)}, K), or an object with such log_probs"
         )
-    bad = int(logits.isnan().any(1).sum())
+    bad = int((~logits.amax(1).isfinite()).sum())
     if bad:
-        raise ValueError(f"model: received NaN logits for {bad} of {len(x)} inputs; accepted are logits without NaN")
+        got = f"NaN or infinite logits for {bad} of {len(x)} inputs"
+        raise ValueError(f"model: received {got}; accepted are finite logits")
     return logits.to(compute_dtype(logits))
 
 

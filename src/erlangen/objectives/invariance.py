@@ -38,7 +38,8 @@ def normalised_logit_error(logits: Tensor, moved: Tensor) -> Tensor:
         logits: f(x), `(B, K)`; moved: f(gx), `(S, B, K)`; result: `(S, B)`.
     """
     tiny = torch.finfo(logits.dtype).tiny
-    return (logits - moved).square().sum(-1) / logits.square().sum(-1).clamp_min(tiny)
+    norm = logits.masked_fill(logits == -math.inf, 0.0).square().sum(-1)  # a class that is ruled out has no size
+    return 2 * logit_error(logits, moved) / norm.clamp_min(tiny)
 
 
 REGULARISERS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
