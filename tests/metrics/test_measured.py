@@ -73,6 +73,29 @@ def test_a_module_is_evaluated_and_gets_its_modes_back():
     assert all(torch.equal(v, state[k]) for k, v in model.state_dict().items())
 
 
+def test_inputs_of_another_type_than_the_model_are_named():
+    model, x = nn.Sequential(nn.Flatten(), nn.Linear(4, 2)).bfloat16(), torch.rand(3, 1, 2, 2)
+    with pytest.raises(
+        ValueError, match=r"^x: received a float32 .* a model in torch.bfloat16, .*x.to\(torch.bfloat16"
+    ):
+        classify(model, x.float())
+    assert classify(model, x.bfloat16()).dtype == torch.float32
+    assert torch.equal(classify(Own(model), x), classify(model, x.bfloat16()))
+    with pytest.raises(RuntimeError, match="shapes"):  # which is another matter
+        classify(model, torch.rand(3, 1, 2, 3).bfloat16())
+
+
+class Own(nn.Module):
+    """A model that knows its type."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x):
+        return self.model(x.bfloat16())
+
+
 def test_modes_come_back_after_an_error():
     model = nn.Dropout(0.5)
     with pytest.raises(ValueError, match=r"^model: received"), measuring(0, model):

@@ -84,6 +84,13 @@ def test_a_lazy_layer_takes_its_size_from_the_first_inputs():
     assert type(model.first) is nn.Linear
 
 
+def test_a_lazy_convolution_takes_its_channels_from_the_first_inputs():
+    model, x = GroupTied(nn.LazyConv2d(FEATURES, 3), Rotations(4), nn.Flatten()), images()
+    assert change(model, Rotations(4), x) < 1e-12
+    with pytest.raises(ValueError, match=r"x: received .* \(B, 2, H, W\)"):
+        model(x[:, :1])
+
+
 def test_tied_weights_are_turned_images():
     model = GroupTied(linear(), Rotations(4), nn.Identity())
     weight = model.first.weight
@@ -191,6 +198,9 @@ def test_resampling_is_approximate():
         (lambda: GroupTied(linear(), Flips(), nn.Identity(), activation=F.relu), "activation: received"),
         (lambda: GroupTied(linear(), Flips(), nn.Identity())(torch.rand(4, 3, 6, 6)), "x: received .* 72 values"),
         (lambda: GroupTied(linear(), Flips(), nn.Identity())(torch.rand(4, 72)), "x: received"),
+        (lambda: GroupTied(convolution(), Flips(), nn.Identity())(torch.rand(4, 1, 6, 6)), r"x: .* \(B, 2, H, W\)"),
+        (lambda: GroupTied(convolution(), Flips(), nn.Identity())(torch.rand(4, 2, 6)), r"x: .* \(B, 2, H, W\)"),
+        (lambda: GroupTied(nn.Conv1d(1, 5, 3), Flips(), nn.Identity())(torch.rand(4, 2, 6)), r"x: .* \(B, 1, L\)"),
         (lambda: GroupTied(linear(), Shifts(4), nn.Identity())(torch.rand(4, 2, 6, 6)), "x: received a width of 6"),
     ],
 )

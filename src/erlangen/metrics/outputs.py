@@ -66,7 +66,7 @@ def classify(model: Model, x: Tensor) -> Tensor:
     Shape:
         x: `(B, C, H, W)` or `(B, C, L)`; result: `(B, K)`, in single precision at least.
     """
-    output = model(x.clone())  # some models change what they are given: the data, and what copies are made of
+    output = _asked(model, x.clone())  # some models change what they are given: the data, and what copies are made of
     logits = getattr(output, "log_probs", output)
     if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != len(x) or not logits.is_floating_point():
         raise ValueError(
@@ -78,6 +78,20 @@ def classify(model: Model, x: Tensor) -> Tensor:
         got = f"NaN or infinite logits for {bad} of {len(x)} inputs"
         raise ValueError(f"model: received {got}; accepted are finite logits")
     return logits.to(compute_dtype(logits))
+
+
+def _asked(model: Model, x: Tensor) -> Any:
+    """What a model says; a `ValueError` if it fails for inputs of another type than its parameters."""
+    try:
+        return model(x)
+    except RuntimeError as error:
+        own = next((p.dtype for p in getattr(model, "parameters", tuple)() if p.is_floating_point()), x.dtype)
+        if own == x.dtype:
+            raise
+        accepted = f"inputs in the type of the model, such as x.to({own})"
+        raise ValueError(
+            f"x: received {describe(x)} for a model in {own}, which fails; accepted are {accepted}"
+        ) from error
 
 
 def check_several(logits: Tensor) -> Tensor:

@@ -106,6 +106,8 @@ class GroupTied(nn.Module):
         if isinstance(self.first, nn.Linear):
             _check_values(x, self.first.weight)
             seen = seen.flatten(1)
+        if isinstance(self.first, nn.Conv1d | nn.Conv2d):
+            _check_channels(x, self.first)
         return self.first(seen).unflatten(0, moved.shape[:2])
 
     @property
@@ -124,6 +126,13 @@ class GroupTied(nn.Module):
         _check_values(x, weight)
         inverses = self.group.inverse(self.group.elements()).unsqueeze(1)
         return self.group.act(inverses, weight.unflatten(1, x.shape[1:])).flatten(2)
+
+
+def _check_channels(x: Tensor, first: nn.Conv1d | nn.Conv2d) -> None:
+    channels = first.in_channels or x.shape[1]  # a lazy one has not seen any
+    sides = "H, W" if isinstance(first, nn.Conv2d) else "L"
+    accepted = f"inputs (B, {channels}, {sides}), which the first layer takes"
+    check_tensor("x", x, accepted, x.shape[1] == channels and x.ndim == 2 + len(first.kernel_size))
 
 
 def _check_values(x: Tensor, weight: Tensor) -> None:
