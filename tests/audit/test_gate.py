@@ -109,6 +109,7 @@ def test_saliency_is_compared_on_the_inputs_that_have_it():
     other = copy.deepcopy(one)
     for step in other["steps"]:
         step["values"]["si"]["inputs"] = [value - 0.5 for value in step["values"]["si"]["inputs"]]
+    assert compare(other, one, metrics="si").tests == compare(other, one, metrics=["si"]).tests
     verdict = compare(other, one, metrics=["si", "consistency"])
     assert [test.metric for test in verdict.tests[:2]] == ["si", "si"]
     assert verdict.tests[0].after - verdict.tests[0].before == pytest.approx(-0.5)
@@ -126,8 +127,10 @@ def test_saliency_is_compared_on_the_inputs_that_have_it():
         ({"rate": 0.001, "draws": 99}, "rate: received 0.001; accepted is a number below 1, from 1/100 on"),
         ({"metrics": ["si", "accuracy"]}, "si, which neither audit holds"),
         ({"metrics": ["ece"]}, "metrics: received"),
-        ({"metrics": ["speed"]}, "metrics: received"),
-        ({"metrics": []}, "metrics: received"),
+        ({"metrics": ["speed"]}, r"metrics: received list \['speed'\]; accepted are some of accuracy, consistency"),
+        ({"metrics": []}, r"metrics: received list \[\]"),
+        ({"metrics": "speed"}, r"metrics: received list \['speed'\]"),
+        ({"metrics": None}, "metrics: received NoneType None"),
         ({"metrics": ["si"]}, "si, which neither audit holds"),
         ({"draws": 0}, "draws: received"),
     ],

@@ -19,7 +19,7 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -29,7 +29,7 @@ from torch import Tensor
 
 from ..metrics import Bootstrap, measured
 from ..utils.seeds import generator
-from ..utils.shapes import check_count, check_weight
+from ..utils.shapes import check_count, check_weight, describe
 from .measuring import METRICS
 from .record import is_whole
 
@@ -75,7 +75,7 @@ def compare(
     audit: Mapping[str, Any],
     baseline: Mapping[str, Any],
     *,
-    metrics: Sequence[str] = GATED,
+    metrics: str | Collection[str] = GATED,
     rate: float = 0.05,
     margin: float = 0.0,
     draws: int = 10_000,
@@ -85,7 +85,7 @@ def compare(
     Args:
         audit: the record of an audit; see `Audit.record` and `read_audit`.
         baseline: that of another.
-        metrics: which are compared, of accuracy, consistency, li, di and si.
+        metrics: which are compared, one or some of accuracy, consistency, li, di and si.
         rate: of any false alarm.
         margin: how much worse a mean may be, in the unit of the metric, without being a drop.
         draws: of signs.
@@ -102,9 +102,11 @@ def compare(
         if not is_whole(record):
             accepted = "the whole record of an audit (see Audit.record and read_audit)"
             raise ValueError(f"{name}: received {type(record).__name__}; accepted is {accepted}")
-    if unknown := [name for name in metrics if name not in METRICS or name == "ece"] or not metrics:
-        accepted = ", ".join(name for name in METRICS if name != "ece")
-        raise ValueError(f"metrics: received {unknown or 'none'}; accepted are {accepted}, which every input has")
+    metrics = [metrics] if isinstance(metrics, str) else metrics
+    known = [name for name in METRICS if name != "ece"]
+    if not isinstance(metrics, Collection) or not metrics or any(name not in known for name in metrics):
+        accepted = f"{', '.join(known)}, which every input has"
+        raise ValueError(f"metrics: received {describe(metrics)}; accepted are some of {accepted}")
     if audit["data"].get("digest") != baseline["data"].get("digest"):
         got = f"an audit of other images{_sizes(audit, baseline)}"
         raise ValueError(f"baseline: received {got}; accepted is one of the same images: audit both models anew")
@@ -144,7 +146,7 @@ def _one(value: Any) -> Any:
 
 
 def _cells(
-    audit: Mapping[str, Any], baseline: Mapping[str, Any], metrics: Sequence[str]
+    audit: Mapping[str, Any], baseline: Mapping[str, Any], metrics: Collection[str]
 ) -> dict[tuple[str, str, str], tuple[Tensor, Tensor]]:
     """The values of all inputs, before and after, by transformation, strength and metric, `(B,)` each.
 
