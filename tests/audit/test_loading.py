@@ -249,7 +249,10 @@ def test_what_is_no_model(tmp_path, name, words):
         (lambda x: x.flatten(1)[:3], r"accepted are floating-point logits \(5, K\)"),
         (lambda x: x.mean((1, 2, 3))[:, None], "at least two classes"),
         (lambda x: x.flatten(1)[:, :4] / 0.0, "NaN or infinite logits for 5 of 5 inputs"),
-        (lambda x: nn.functional.pad(x.flatten(1)[:, :4], (0, 1), value=-math.inf), "infinite logits for 5 of 5 images"),
+        (
+            lambda x: nn.functional.pad(x.flatten(1)[:, :4], (0, 1), value=-math.inf),
+            "infinite logits for 5 of 5 images",
+        ),
         (lambda x: "a word", "received the output str 'a word'"),
         (
             nn.Conv2d(1, 4, 3),

@@ -7,10 +7,15 @@ import torch
 import zuko
 from torch.distributions import Independent, Normal
 
-from erlangen.distributions import Dirac, Gaussian, MeanFieldUniform, Mixture, RealNVP, StudentT, quadrature
+from erlangen.distributions import Dirac, Gaussian, MeanFieldUniform, Mixture, RealNVP, StudentT, mean_of, quadrature
+from erlangen.distributions.bounded import BoundedDensity
 from erlangen.distributions.categorical import CategoricalDensity
-from erlangen.distributions.gaussian import GaussianDensity
+from erlangen.distributions.circle import shortest
+from erlangen.distributions.gaussian import Atom, GaussianDensity
+from erlangen.distributions.joint import JointDensity
 from erlangen.distributions.mixture import MixtureDensity
+from erlangen.distributions.standard_t import StandardT
+from erlangen.distributions.student import StudentDensity
 from erlangen.distributions.uniform import UniformDensity
 from erlangen.utils.seeds import generator
 
@@ -211,3 +216,48 @@ def test_common_points_are_the_same_for_every_input():
     alone = quadrature(StudentT(2, 3)(torch.zeros(1, 3)), 8, points="common", generator=generator(3)).v
     assert torch.equal(alone, v[:, :1])
     assert not torch.equal(quadrature(q, 8, points="sobol", generator=generator(3)).v, v)
+
+
+def rows(*shape):
+    return torch.rand(3, *shape) + 0.1
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: GaussianDensity(rows(2), rows(2)),
+        lambda: UniformDensity(-rows(2), rows(2)),
+        lambda: UniformDensity(2 + rows(1), 4 + rows(1), (True,)),
+        lambda: StudentDensity(rows(2), rows(2), StandardT(7.0)),
+        lambda: MixtureDensity(rows(4), rows(4, 2), rows(4, 2)),
+        lambda: CategoricalDensity(rows(3), torch.tensor([[0.0, 3.0], [1.0, -3.0], [3.0, 2.5]]), (False, True)),
+        lambda: Atom(rows(2), (False, False)),
+        lambda: BoundedDensity(UniformDensity(-rows(1), rows(1), (True,)), torch.tensor([1.0]), torch.tensor([2.0])),
+        lambda: JointDensity([GaussianDensity(rows(2), rows(2)), UniformDensity(-rows(1), rows(1))]),
+    ],
+)
+def test_a_variance_in_closed_form_is_that_of_points(build):
+    q = build()
+    found = q.variance
+    assert found.shape == q.expand((5, 3)).variance.shape[1:] == (3, *q.event_shape)
+    if q.has_enumerate_support:
+        points = q.enumerated()
+    else:  # Sobol points of which the mean square is off by a few thousandths
+        points = quadrature(q, 2**14, points="sobol", generator=generator(1))
+    gap = shortest(points.v - mean_of(points, q.periodic, q.ends)[0], q.periodic, q.ends)
+    expected = (points.log_weights.exp().unsqueeze(-1) * gap.square()).sum(0)
+    torch.testing.assert_close(found, expected, rtol=0.01, atol=1e-12)
+    torch.testing.assert_close(q.stddev, found.sqrt())
+
+
+def test_what_has_no_variance_in_closed_form_says_what_is_true():
+    turned, truncated = (
+        GaussianDensity(rows(1), rows(1), (True,)),
+        StudentDensity(rows(1), rows(1), StandardT(3.0, 4.0)),
+    )
+    mixed = MixtureDensity(rows(2), rows(2, 1), rows(2, 1), (True,))
+    for q in (turned, truncated, mixed, RealNVP(2, 3)(torch.zeros(1, 3))):
+        with pytest.raises(NotImplementedError, match=r"no variance in closed form: use stddev_estimate\(n\)"):
+            _ = q.variance
+    with pytest.raises(NotImplementedError, match=r"2\.0 degrees of freedom has no variance: it needs more than two"):
+        _ = StudentDensity(rows(1), rows(1), StandardT(2.0)).variance

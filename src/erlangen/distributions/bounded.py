@@ -95,6 +95,12 @@ class BoundedDensity(Density):
         return self._bound(self.base.median)
 
     @property
+    def variance(self) -> Tensor:
+        """The variance, where the map is linear or there is but one point."""
+        slope = (self.high - self.low) / (2 * math.pi)
+        return self.base.variance * slope.square() if self._keeps_centres else super().variance
+
+    @property
     def _keeps_centres(self) -> bool:
         return all(self.periodic) or self.base.degenerate
 

@@ -12,7 +12,7 @@ from torch.distributions.constraints import Constraint
 
 from ..utils.shapes import check_count, check_finite, check_numbers, check_tensor, describe
 from .base import Conditional, Coordinates
-from .circle import by_kind, reach
+from .circle import by_kind, reach, shortest
 from .density import Density, Points, mean_of
 from .heads import Head
 from .noise import Noise
@@ -85,6 +85,12 @@ class CategoricalDensity(Density):
     def mean(self) -> Tensor:
         """The mean of the coordinates, circular for periodic ones (of indices of group elements it says nothing)."""
         return mean_of(self.enumerated(), self.periodic, self.ends)[0]
+
+    @property
+    def variance(self) -> Tensor:
+        """The mean square of the distance to the mean, along the circle for periodic coordinates."""
+        gap = shortest(self.enumerate_support() - self.mean, self.periodic, self.ends)
+        return (self.enumerated().log_weights.exp().unsqueeze(-1) * gap.square()).sum(0)
 
     @property
     def mode(self) -> Tensor:

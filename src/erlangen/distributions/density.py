@@ -37,7 +37,7 @@ class Density(Distribution):
     r"""A distribution over the coordinates of transformations, one for each input of a batch.
 
     Subclasses implement `draw` and `log_prob`, name in `batched` the tensors and distributions that have the batch
-    dimensions, and give `mean`, `mode` and `entropy` where these have a closed form.
+    dimensions, and give `mean`, `mode`, `variance` and `entropy` where these have a closed form.
 
     Args:
         batch_shape: the shape of the batch.
@@ -126,7 +126,7 @@ class Density(Distribution):
 
     @property
     def variance(self) -> Tensor:
-        """The variance of each coordinate, `(*B, d)`, where it has a closed form."""
+        """The variance of each coordinate (along the circle for periodic ones), `(*B, d)`, if it has a closed form."""
         raise NotImplementedError(f"{type(self).__name__} has no variance in closed form: use stddev_estimate(n)")
 
     def entropy_estimate(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:

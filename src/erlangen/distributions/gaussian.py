@@ -49,6 +49,11 @@ class Atom(Density):
         """The point."""
         return self.loc
 
+    @property
+    def variance(self) -> Tensor:
+        """None."""
+        return torch.zeros_like(self.loc)
+
     def rsample(self, sample_shape: Sequence[int] = (), generator: torch.Generator | None = None) -> Tensor:
         """The point, again and again."""
         return self.loc.expand(*self._noise(sample_shape, generator).samples, *self.loc.shape)
@@ -134,6 +139,13 @@ class GaussianDensity(Density):
     def median(self) -> Tensor:
         """The same as the mean."""
         return self.mean
+
+    @property
+    def variance(self) -> Tensor:
+        """The squares of the scales, unless a coordinate is periodic."""
+        if any(self.periodic):
+            raise NotImplementedError("a wrapped normal has no variance in closed form: use stddev_estimate(n)")
+        return self.scale.square()
 
     def entropy(self) -> Tensor:
         """The entropy, unless a coordinate is periodic."""

@@ -85,6 +85,11 @@ class JointDensity(Density):
         """The parts' modes, where all of them have one in closed form."""
         return _join([p.mode for p in self.parts])
 
+    @property
+    def variance(self) -> Tensor:
+        """The parts' variances, where all of them have one in closed form."""
+        return _join([p.variance for p in self.parts])
+
     def entropy(self) -> Tensor:
         """The sum of the parts' entropies, where all of them have one in closed form."""
         return _sum([p.entropy() for p in self.parts])

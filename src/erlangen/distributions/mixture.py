@@ -83,6 +83,14 @@ class MixtureDensity(Density):
         weights = self.logits.softmax(-1).unsqueeze(-1)
         return by_kind(self.periodic, line, circle, self.loc, self.scale)
 
+    @property
+    def variance(self) -> Tensor:
+        """That within components and that between them, unless a coordinate is periodic."""
+        if any(self.periodic):
+            raise NotImplementedError("a wrapped normal has no variance in closed form: use stddev_estimate(n)")
+        gap = self.loc - self.mean.unsqueeze(-2)
+        return (self.logits.softmax(-1).unsqueeze(-1) * (self.scale.square() + gap.square())).sum(-2)
+
     def draw(self, noise: Noise, *, pathwise: bool = True) -> Points:
         """Chooses a component, then a point of it."""
         log_pi = self.logits.log_softmax(-1)

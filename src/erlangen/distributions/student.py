@@ -101,6 +101,16 @@ class StudentDensity(Density):
         return self.mode
 
     @property
+    def variance(self) -> Tensor:
+        r"""$\sigma^2 \nu / (\nu - 2)$, unless there is a truncation or a coordinate is periodic."""
+        nu = self.standard.dof
+        if any(self.periodic) or self.standard.truncation is not None:
+            return super().variance
+        if nu <= 2:
+            raise NotImplementedError(f"a t with {nu} degrees of freedom has no variance: it needs more than two")
+        return self.scale.square() * (nu / (nu - 2))
+
+    @property
     def median(self) -> Tensor:
         """The centres (on the circle, the centre of symmetry)."""
         return self.mode

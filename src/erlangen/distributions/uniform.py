@@ -63,6 +63,11 @@ class UniformDensity(Density):
         """The centre of the box (of an arc, its middle; the whole circle has none but is given that)."""
         return (self.low + self.high) / 2
 
+    @property
+    def variance(self) -> Tensor:
+        """A twelfth of the square of each side."""
+        return (self.high - self.low).square() / 12
+
     def entropy(self) -> Tensor:
         """The logarithm of the volume."""
         return (self.high - self.low).log().sum(-1)

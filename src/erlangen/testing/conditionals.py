@@ -167,7 +167,7 @@ def _expands(q: Density) -> None:
     require(
         _samples(larger).shape == (SAMPLES, 3, *q.batch_shape, *q.event_shape), "expand has samples of a wrong shape"
     )
-    for name, end in (("mean", q.event_shape), ("mode", q.event_shape), ("entropy", ())):
+    for name, end in (*((each, q.event_shape) for each in ("mean", "mode", "variance")), ("entropy", ())):
         known = _known(larger, name)
         ok = known is None or known.shape == (*larger.batch_shape, *end)
         require(ok, f"after expand, {name} does not have the shape of the batch")
@@ -178,7 +178,7 @@ def _expands(q: Density) -> None:
 
 
 def _known(q: Density, name: str) -> Tensor | None:
-    """The mean, mode or entropy; None where it has no closed form."""
+    """The mean, mode, variance or entropy; None where it has no closed form."""
     try:
         return q.entropy() if name == "entropy" else getattr(q, name)
     except NotImplementedError:
