@@ -58,7 +58,7 @@ def test_every_value_is_that_of_its_metric():
     assert step.values["ece"].mean == pytest.approx(float(ece(log_probs, y.repeat(2))))
     parts = [float(ece(log_probs[y.repeat(2) == k], y[y == k].repeat(2))) for k in range(3)]
     assert step.values["ece"].classes == pytest.approx(parts)
-    alone = scores(model, x, y, orbit).ece
+    alone = scores(model, x, orbit, y=y).ece
     assert [step.values["ece"].low, step.values["ece"].high] == pytest.approx(alone.interval.tolist())
     assert step.values["ece"].inputs is None  # it has no values of inputs for the gate to compare
     assert found.steps[1].values["consistency"].mean == 1  # the model does not see colours

@@ -5,8 +5,9 @@ import math
 import pytest
 import torch
 from torch import nn
+from torch.distributions import Independent, Uniform
 
-from erlangen.metrics import Bootstrap, Orbit, brier, ece, nll, scores
+from erlangen.metrics import Bootstrap, Orbit, brier, controlled, ece, nll, scores, there_and_back
 from erlangen.metrics.scores import bin_gaps, calibration_error
 from erlangen.transforms import Affine, Rotations
 
@@ -29,7 +30,7 @@ def test_scores_of_a_model_are_those_of_its_predictions(orbit):
     (x, y), model = images(), linear()
     asked, labels = (x, y) if orbit is None else (turned(x), y.repeat(3))
     log_probs = model(asked).detach().log_softmax(-1)
-    found = scores(model, x, y, orbit, bootstrap=FEW, batch_size=5)
+    found = scores(model, x, orbit, y=y, bootstrap=FEW, batch_size=5)
     right = (log_probs.argmax(-1) == labels).double()
     torch.testing.assert_close(found.accuracy.mean, right.mean())
     torch.testing.assert_close(found.accuracy.inputs, right.view(-1, 12).mean(0))
@@ -46,7 +47,7 @@ def test_scores_of_a_model_are_those_of_its_predictions(orbit):
 def test_bytes_bins_and_the_size_of_batches():
     (x, y), model = images(), network().float()
     levels = (255 * x).byte()
-    found, same = scores(model, levels, y, batch_size=5, bins=4), scores(model, levels.float() / 255, y, bins=4)
+    found, same = scores(model, levels, y=y, batch_size=5, bins=4), scores(model, levels.float() / 255, y=y, bins=4)
     for one, other in zip(found, same, strict=True):
         torch.testing.assert_close(one.mean, other.mean)
     log_probs = model(levels.float() / 255).detach().log_softmax(-1)
@@ -59,17 +60,17 @@ def test_the_seed_decides_about_a_random_model_and_leaves_no_trace():
     def model(x):
         return torch.randn(len(x), 3)
 
-    one, two, other = (scores(model, x, y, bootstrap=FEW, seed=seed).nll.mean for seed in (0, 0, 1))
+    one, two, other = (scores(model, x, y=y, bootstrap=FEW, seed=seed).nll.mean for seed in (0, 0, 1))
     assert one == two != other
     orbits = [Orbit(Rotations(4), seed=seed) for seed in (0, 0, 1)]
-    one, two, other = (scores(model, x, y, orbit, bootstrap=FEW).nll.mean for orbit in orbits)
+    one, two, other = (scores(model, x, orbit, y=y, bootstrap=FEW).nll.mean for orbit in orbits)
     assert one == two != other
     assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_a_module_is_in_evaluation_mode():
     (x, y), model = images(), nn.Sequential(nn.Dropout(0.5), linear())
-    assert scores(model, x, y).nll.mean == scores(model[1], x, y).nll.mean
+    assert scores(model, x, y=y).nll.mean == scores(model[1], x, y=y).nll.mean
     assert model.training
 
 
@@ -87,7 +88,7 @@ def test_the_interval_of_calibration_holds_the_truth():
 
 def test_sure_predictions_in_closed_form():
     x, y = torch.tensor([0.0, 0.0, 1.0, 1.0]).view(4, 1, 1, 1), torch.tensor([0, 1, 1, 1])
-    found = scores(lambda x: torch.cat((1 - x, x), 1).flatten(1).log(), x, y)
+    found = scores(lambda x: torch.cat((1 - x, x), 1).flatten(1).log(), x, y=y)
     assert found.accuracy.classes.tolist() == [1, pytest.approx(2 / 3)]
     assert found.nll.classes.tolist() == [0, math.inf]
     assert found.brier.inputs.tolist() == [0, 2, 0, 0]
@@ -115,3 +116,14 @@ def test_bad_input_is_named(name, change):
     given = {"model": linear(), "x": x, "y": y, **change}
     with pytest.raises(ValueError, match=f"^{name}: received"):
         scores(**given)
+
+
+def test_scores_have_a_null_control():
+    (x, y), model = images(), linear()
+    angles = Independent(Uniform(torch.tensor([-0.5]), torch.tensor([0.5])), 1)
+    orbit = Orbit(Affine("angle"), angles, samples=2)
+    found = controlled(scores, model, x, orbit, y=y, bootstrap=FEW)
+    assert found.measured.nll.mean == scores(model, x, orbit, y=y).nll.mean
+    assert found.null.nll.mean == scores(model, x, there_and_back(orbit), y=y).nll.mean
+    exact = controlled(scores, model, x, Rotations(4), y=y, bootstrap=FEW).null
+    torch.testing.assert_close(exact.ece.classes, scores(model, x, y=y).ece.classes, equal_nan=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -33,6 +33,7 @@ __all__ = [
     "total_variation",
 ]
 
+Found = TypeVar("Found")
 Comparison = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -48,7 +49,7 @@ class ExpectedDivergence(NamedTuple):
     backward: Measured
 
 
-class Controlled(NamedTuple):
+class Controlled(NamedTuple, Generic[Found]):
     """A measurement beside its null control.
 
     Attributes:
@@ -56,8 +57,8 @@ class Controlled(NamedTuple):
         null: under `there_and_back` of it, which is what resampling alone causes.
     """
 
-    measured: Measured
-    null: Measured
+    measured: Found
+    null: Found
 
 
 def logit_error(logits: Tensor, moved: Tensor) -> Tensor:
@@ -181,12 +182,12 @@ def expected_divergence(
 
 
 def controlled(
-    metric: Callable[..., Measured], model: Model, x: Tensor, orbit: Orbit | FiniteGroup, **kwargs: Any
-) -> Controlled:
+    metric: Callable[..., Found], model: Model, x: Tensor, orbit: Orbit | FiniteGroup, **kwargs: Any
+) -> Controlled[Found]:
     """A metric, and beside it what resampling alone makes of it.
 
     Args:
-        metric: such as `logit_invariance` or `saliency_similarity`.
+        metric: such as `logit_invariance`, `saliency_similarity` or `scores`.
         model: what is measured.
         x: inputs.
         orbit: of an invertible transform.

@@ -42,9 +42,9 @@ class Scores(NamedTuple):
 def scores(
     model: Model,
     x: Tensor,
-    y: Tensor,
     orbit: Orbit | FiniteGroup | None = None,
     *,
+    y: Tensor,
     bins: int = BINS,
     batch_size: int = 256,
     bootstrap: Bootstrap = BOOTSTRAP,
@@ -58,9 +58,9 @@ def scores(
         model: any callable from inputs to logits `(B, K)` of two classes or more; a module is in evaluation mode while
             it is measured.
         x: inputs, before normalisation, which belongs into the model.
-        y: their classes.
         orbit: which copies are asked about; a finite group for all its elements but the identity; None for the inputs
             as they are.
+        y: the classes of the inputs.
         bins: of the calibration error.
         batch_size: the greatest number of inputs or copies that the model sees at a time.
         bootstrap: how the confidence intervals are made.
@@ -71,7 +71,7 @@ def scores(
 
     Example:
         >>> x, y = torch.tensor([0.2, 0.6]).view(2, 1, 1, 1), torch.tensor([0, 0])
-        >>> found = scores(lambda x: torch.cat((1 - x, x), 1).flatten(1).log(), x, y)
+        >>> found = scores(lambda x: torch.cat((1 - x, x), 1).flatten(1).log(), x, y=y)
         >>> found.accuracy.mean, found.ece.classes
         (tensor(0.5000), tensor([0.4000,    nan]))
     """
