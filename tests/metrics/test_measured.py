@@ -2,6 +2,7 @@
 
 import sys
 
+import numpy as np
 import pytest
 import torch
 from scipy.stats import binom
@@ -47,6 +48,20 @@ def test_means_of_classes():
     assert found.mean == 4.5
     assert measured(torch.ones(3)).classes is None
     assert measured(torch.ones(3)).interval.tolist() == [1, 1]
+
+
+def test_what_is_infinite_has_an_interval():
+    """A model that rules the true class of an input out: of resamples, most hold it, and some do not."""
+    found = measured(torch.tensor([1.0, torch.inf, 1.0, 1.0]))
+    assert found.interval.tolist() == [1, torch.inf]
+    assert measured(torch.full((4,), torch.inf)).interval.tolist() == [torch.inf, torch.inf]
+    assert measured(torch.tensor([1.0, torch.nan])).interval.isnan().all()
+
+
+def test_a_level_is_any_number():
+    values = torch.randn(50)
+    other = measured(values, bootstrap=Bootstrap(level=np.float32(0.95))).interval
+    torch.testing.assert_close(other, measured(values).interval)
 
 
 def test_the_seed_decides_and_the_parts_do_not(monkeypatch):

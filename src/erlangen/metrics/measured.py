@@ -3,6 +3,7 @@ r"""What a measurement says: a mean over inputs, how sure it is, and where it co
 from __future__ import annotations
 
 from collections.abc import Iterator
+from numbers import Real
 from typing import NamedTuple
 
 import torch
@@ -91,7 +92,8 @@ def _interval(inputs: Tensor, bootstrap: Bootstrap) -> Tensor:
     values = inputs.detach().cpu()
     means = torch.cat([values[rows].mean(1) for rows in resampled(len(values), bootstrap)])
     ends = torch.tensor([(1 - bootstrap.level) / 2, (1 + bootstrap.level) / 2], dtype=values.dtype)
-    return means.quantile(ends).to(inputs.device)
+    found, next_one = means.quantile(ends), means.quantile(ends, interpolation="higher")
+    return torch.where(found.isnan(), next_one, found).to(inputs.device)  # between infinite means there is no number
 
 
 def resampled(n: int, bootstrap: Bootstrap) -> Iterator[Tensor]:
@@ -99,7 +101,7 @@ def resampled(n: int, bootstrap: Bootstrap) -> Iterator[Tensor]:
     if not isinstance(bootstrap, Bootstrap):
         raise ValueError(f"bootstrap: received {describe(bootstrap)}; accepted is a Bootstrap")
     level, resamples, seed = bootstrap
-    if not isinstance(level, float) or not 0 < level < 1:
+    if not isinstance(level, Real) or not 0 < level < 1:
         raise ValueError(f"bootstrap: received the level {level!r}; accepted is a number between 0 and 1")
     source, rows = generator(seed), max(1, LARGEST // n)
     for start in range(0, check_count("bootstrap.resamples", resamples), rows):
