@@ -337,6 +337,28 @@ def test_an_equivariant_distribution_has_no_variation():
     assert (shifted_total_variation(q, moved, -shift, 100) > 0.01).all()
 
 
+Q = GaussianDensity(torch.zeros(3, 2), torch.ones(3, 2))
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("log_probs", lambda: prediction_change([0.0], torch.zeros(1))),
+        ("log_p", lambda: total_variation([0.0], torch.zeros(1))),
+        ("q", lambda: shifted_total_variation(Normal(0.0, 1.0), Q, torch.zeros(2), 5)),
+        ("moved", lambda: shifted_total_variation(Q, None, torch.zeros(2), 5)),
+        ("shift", lambda: shifted_total_variation(Q, Q, 0.5, 5)),
+        ("shift", lambda: shifted_total_variation(Q, Q, torch.zeros(5, 3, 2), 5)),
+        ("views", lambda: invariance_bound(torch.zeros(3, 4), torch.zeros(3))),
+        ("variation", lambda: invariance_bound(torch.zeros(3, 4, 5), torch.zeros(3))),
+        ("variation", lambda: invariance_bound(torch.zeros(3, 4, 5), 0.5)),
+    ],
+)
+def test_arguments_of_the_bound_are_named(name, make):
+    with pytest.raises(ValueError, match=f"^{name}: received"):
+        make()
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_the_bound_holds_exactly_on_a_finite_group(seed):
     """Turned by a quarter, everything is a sum of four terms: change, variation, and the range of the classifier."""

@@ -1,5 +1,6 @@
 """The two-sample t-test."""
 
+import numpy as np
 import pytest
 import torch
 from scipy.stats import ttest_ind
@@ -18,5 +19,13 @@ def test_as_scipy(n, m, gap):
 def test_the_ends():
     assert two_sample_t([1, 2, 3], [3, 2, 1]) == 1
     assert two_sample_t([1, 1], [2, 2]) == 0
-    with pytest.raises(ValueError, match=r"^second: received \[1\]; accepted are at least two"):
+    with pytest.raises(ValueError, match=r"^second: received list \[1\]; accepted are at least two"):
         two_sample_t([1, 2], [1])
+    for other in (["a", "b"], None, [1, float("nan")], torch.rand(2, 2)):
+        with pytest.raises(ValueError, match=r"^first: received .*; accepted are at least two"):
+            two_sample_t(other, [1, 2])
+
+
+def test_samples_of_any_kind_of_number():
+    a, b = [1.0, 2.5, 3.0], [2.0, 3.0, 4.5]
+    assert two_sample_t(np.array(a, np.float32), torch.tensor(b)) == two_sample_t(a, b)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..distributions import Density
 from ..transforms import FiniteGroup
-from ..utils.shapes import check_count, check_tensor
+from ..utils.shapes import check_count, check_tensor, describe, expands
 from .calibration import kl
 from .measured import BOOTSTRAP, Bootstrap, Measured, measured
 from .orbit import Orbit, as_orbit, there_and_back
@@ -232,6 +232,7 @@ def prediction_change(log_probs: Tensor, moved_log_probs: Tensor) -> Tensor:
     Shape:
         log_probs, moved_log_probs: predictions for inputs and for transformed inputs, `(..., K)`; result: `(..., K)`.
     """
+    check_tensor("log_probs", log_probs, "log-probabilities (..., K)")
     same = isinstance(moved_log_probs, Tensor) and moved_log_probs.shape == log_probs.shape
     check_tensor("moved_log_probs", moved_log_probs, f"log-probabilities {tuple(log_probs.shape)}", same)
     return (log_probs.exp() - moved_log_probs.exp()).abs()
@@ -246,6 +247,7 @@ def total_variation(log_p: Tensor, log_q: Tensor) -> Tensor:
     Shape:
         log_p, log_q: the log-densities of the points, `(S, ...)`, minus infinity without mass; result: `(...)`.
     """
+    check_tensor("log_p", log_p, "log-densities of points (S, ...)")
     same = isinstance(log_q, Tensor) and log_q.shape == log_p.shape and log_p.ndim >= 1 and len(log_p) > 0
     check_tensor("log_q", log_q, f"log-densities of the same points, {tuple(log_p.shape)}, at least one", same)
     gap = log_p - log_q
@@ -271,6 +273,16 @@ def shifted_total_variation(
     Shape:
         shift: `(B, d)` or `(d,)`; result: `(B,)`.
     """
+    for name, density in {"q": q, "moved": moved}.items():
+        if not isinstance(density, Density):
+            raise ValueError(f"{name}: received {describe(density)}; accepted is a Density")
+    accepted = f"a shift of {len(q.periodic)} coordinates, for all inputs or for each, (B, {len(q.periodic)})"
+    check_tensor(
+        "shift",
+        shift,
+        accepted,
+        isinstance(shift, Tensor) and expands(shift, q.like.new_empty(q.batch_shape + q.event_shape)),
+    )
     check_count("n", n)
     v = torch.cat((q.sample((n,), generator), moved.sample((n,), generator) + shift))
     return total_variation(q.log_prob(v), moved.log_prob(v - shift))
@@ -286,5 +298,9 @@ def invariance_bound(views: Tensor, variation: Tensor) -> Tensor:
         views: log-probabilities of the classifier for views of one input, `(S, B, K)`; variation: `(B,)`; result:
         `(B, K)`.
     """
+    ok = isinstance(views, Tensor) and views.ndim == 3 and len(views) > 0
+    check_tensor("views", views, "log-probabilities (S, B, K), at least one view", ok)
+    ok = isinstance(variation, Tensor) and variation.shape == views.shape[1:2]
+    check_tensor("variation", variation, f"total variations ({views.shape[1]},)", ok)
     probs = views.exp()
     return 2 * (probs.amax(0) - probs.amin(0)) * variation.unsqueeze(-1)

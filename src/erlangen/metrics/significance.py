@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Sequence
 
 from ..distributions.standard_t import log_tails
+from ..utils.shapes import describe
 
 __all__ = ["two_sample_t"]
 
@@ -25,9 +26,7 @@ def two_sample_t(first: Sequence[float], second: Sequence[float]) -> float:
         >>> round(two_sample_t([1.0, 2.0, 3.0], [2.0, 3.0, 4.0]), 4)
         0.2879
     """
-    for name, sample in {"first": first, "second": second}.items():
-        if len(sample) < 2 or not all(map(math.isfinite, sample)):
-            raise ValueError(f"{name}: received {list(sample)}; accepted are at least two finite numbers")
+    first, second = (_numbers(name, sample) for name, sample in (("first", first), ("second", second)))
     n, m = len(first), len(second)
     squares = (n - 1) * statistics.variance(first) + (m - 1) * statistics.variance(second)
     gap = abs(statistics.fmean(first) - statistics.fmean(second))
@@ -35,3 +34,13 @@ def two_sample_t(first: Sequence[float], second: Sequence[float]) -> float:
         return 1.0 if gap == 0 else 0.0
     dof = n + m - 2
     return math.exp(log_tails(gap / math.sqrt(squares / dof * (1 / n + 1 / m)), dof))
+
+
+def _numbers(name: str, sample: Sequence[float]) -> list[float]:
+    try:
+        found = [float(value) for value in sample]
+    except (TypeError, ValueError):
+        found = []
+    if len(found) < 2 or not all(map(math.isfinite, found)):
+        raise ValueError(f"{name}: received {describe(sample)}; accepted are at least two finite numbers")
+    return found
