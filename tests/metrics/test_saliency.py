@@ -13,7 +13,7 @@ from erlangen.metrics import saliency as saliency_module
 from erlangen.metrics.saliency import smooth
 from erlangen.transforms import HSV, Affine, Crop, Dihedral, Product, Rotations, Shifts
 
-from .classifiers import Symmetric, network
+from .classifiers import Symmetric, linear, network
 
 QUICK = Saliency(steps=8)
 GROUPS = [Rotations(4), Shifts(3), Shifts(6), Dihedral(4)]
@@ -21,6 +21,16 @@ GROUPS = [Rotations(4), Shifts(3), Shifts(6), Dihedral(4)]
 
 def law(d=1, width=0.3):
     return Independent(Uniform(torch.full((d,), -width), torch.full((d,), width)), 1)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_long_path_in_half_precision_is_summed_in_single(dtype):
+    """Of a linear model they are the weight times the input, whatever the number of steps."""
+    model, x, target = linear().to(dtype), torch.rand(3, 1, 6, 6).to(dtype), torch.tensor([0, 1, 3])
+    found = integrated_gradients(model, x, target, steps=1000)
+    assert found.dtype == dtype
+    expected = x.double() * model[1].weight[target].double().view_as(x)
+    torch.testing.assert_close(found.double(), expected, rtol=torch.finfo(dtype).eps, atol=1e-5)
 
 
 def test_of_a_linear_map_they_are_its_weights_times_the_input():

@@ -94,17 +94,18 @@ def integrated_gradients(
         | M. Sundararajan, A. Taly, Q. Yan. Axiomatic attribution for deep networks (2017).
     """
     x = check_tensor("x", x, "a floating-point tensor of inputs", isinstance(x, Tensor) and x.is_floating_point())
-    x, start = x.detach(), torch.as_tensor(baseline, dtype=x.dtype, device=x.device)
+    wide = x.detach().to(compute_dtype(x))  # half precision would lose the steps of a long path in their sum
+    start = torch.as_tensor(baseline, dtype=wide.dtype, device=x.device)
     check_tensor("baseline", start, f"a number, or what expands to {tuple(x.shape)}", expands(start, x))
-    path, total = x - start, torch.zeros_like(x)
+    path, total = wide - start, torch.zeros_like(wide)
     with evaluating(model), torch.enable_grad():
         for k in range(check_count("steps", steps)):
-            point = (start + (k + 0.5) / steps * path).requires_grad_()
+            point = (start + (k + 0.5) / steps * path).to(x.dtype).requires_grad_()
             logits = classify(model, point)
             check_differentiable(logits)
             chosen = logits.gather(1, check_labels("target", target, len(x), logits.shape[1]).unsqueeze(1)).sum()
             total += reached(torch.autograd.grad(chosen, point, allow_unused=True)[0], logits, point)
-    return path * total / steps
+    return (path * total / steps).to(x.dtype)
 
 
 def smooth(maps: Tensor, *, width: int = 3, sigma: float = 1.0, padding: Padding = "zeros") -> Tensor:
