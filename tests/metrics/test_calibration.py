@@ -161,6 +161,18 @@ def test_half_precision_counts_as_far_as_need_be():
     assert ekld(log_probs.half(), even[None].half(), y).forward[0].item() == pytest.approx(exact, abs=1e-3)
 
 
+def test_a_long_sum_in_single_precision_is_not_rounded_away():
+    """After 500,000 numbers the next ones would be rounded to sixteenths."""
+    n = 1_000_000
+    p, y = torch.full((n,), 0.98), torch.zeros(n, dtype=torch.long)
+    log_probs = torch.stack((p, 1 - p), 1).log().float()
+    assert ece(log_probs, y).item() == pytest.approx(0.02, rel=1e-4)
+    assert reliability(log_probs, y).confidence[-1].item() == pytest.approx(0.98, rel=1e-5)
+    even = torch.full_like(log_probs, 0.5).log()
+    exact = 0.98 * math.log(1.96) + 0.02 * math.log(0.04)
+    assert ekld(log_probs, even[None], y).forward[0].item() == pytest.approx(exact, rel=1e-5)
+
+
 def test_predictions_in_half_precision_are_compared_with_those_in_single_and_not_with_double():
     log_probs, y = torch.randn(5, 3).float().log_softmax(-1), torch.tensor([0, 1, 2, 0, 1])
     found = ekld(log_probs.bfloat16(), log_probs[None], y)

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..utils.shapes import check_count, check_same, check_tensor, check_true, compute_dtype
+from .measured import class_means
 from .outputs import check_labels
 
 __all__ = ["Divergence", "Reliability", "bin_of", "brier", "ece", "ekld", "kl", "nll", "reliability"]
@@ -102,7 +103,8 @@ def _binned(log_probs: Tensor, y: Tensor, bins: int) -> Tensor:
     confidence, label = log_probs.exp().max(-1)
     place = bin_of(confidence, bins)
     each = torch.stack((confidence, (label == y).to(confidence.dtype), torch.ones_like(confidence)))
-    return torch.zeros(3, bins, dtype=each.dtype, device=each.device).scatter_add(1, place.expand(3, -1), each)
+    # Bin by bin: one after another, single precision rounds each number of a long sum the same way.
+    return torch.stack([torch.where(place == b, each, 0.0).sum(1) for b in range(bins)], 1)
 
 
 def bin_of(confidence: Tensor, bins: int) -> Tensor:
@@ -133,14 +135,8 @@ def ekld(log_probs: Tensor, moved_log_probs: Tensor, y: Tensor) -> Divergence:
     _check_normalised("moved_log_probs", moved_log_probs)
     check_same("moved_log_probs", moved_log_probs, "log_probs", log_probs)
     moved_log_probs = moved_log_probs.to(log_probs.dtype)
-    classes = log_probs.shape[1]
-    count = torch.bincount(y, minlength=classes).to(log_probs.dtype)
-
-    def of_classes(log_p: Tensor, log_q: Tensor) -> Tensor:
-        each = kl(log_p, log_q).mean(0)
-        return torch.zeros_like(count).scatter_add(0, y, each) / count
-
-    return Divergence(of_classes(log_probs, moved_log_probs), of_classes(moved_log_probs, log_probs))
+    pairs = ((log_probs, moved_log_probs), (moved_log_probs, log_probs))
+    return Divergence(*(class_means(kl(*pair).mean(0), y, log_probs.shape[1]) for pair in pairs))
 
 
 def kl(log_p: Tensor, log_q: Tensor) -> Tensor:
