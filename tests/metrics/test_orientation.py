@@ -125,3 +125,13 @@ def test_refuses_what_is_no_share(share):
     for metric in (half_range, central_span):
         with pytest.raises(ValueError, match=r"^share: received"):
             metric(torch.rand(10), share)
+
+
+@pytest.mark.parametrize("metric", [circle_histogram, occupied_arcs, occupied_mass, half_range, central_span])
+def test_angles_that_are_no_numbers_are_refused(metric):
+    """They would all lie in the first arc."""
+    angle = torch.rand(10)
+    angle[3] = math.nan
+    for bad in (angle, [0.1, 0.2]):
+        with pytest.raises(ValueError, match=r"^angle: received"):
+            metric(bad)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..distributions.circle import wrap
-from ..utils.shapes import check_count, check_tensor
+from ..utils.shapes import check_count, check_finite, check_tensor
 
 __all__ = [
     "arc_masses",
@@ -26,7 +26,10 @@ __all__ = [
 
 
 def _samples(angle: Tensor) -> Tensor:
-    return check_tensor("angle", angle, "angles (S, ...), at least one sample", angle.ndim > 0 and len(angle) > 0)
+    ok = isinstance(angle, Tensor) and angle.ndim > 0 and len(angle) > 0
+    check_tensor("angle", angle, "angles (S, ...), at least one sample", ok)
+    check_finite("angle", angle)  # what is no number would lie in the first arc
+    return angle
 
 
 def _share(share: object) -> float:
