@@ -39,6 +39,15 @@ def test_a_claim_that_fails_says_where():
         assert_invariant(Halves(), halves(), Rotations(4), metric="li", at_most=0.1)
 
 
+def test_an_error_without_bounds_keeps_to_no_limit():
+    """Squares of so large logits are infinite in single precision, and so is the interval of their mean."""
+    x, y = halves(12)
+    with pytest.raises(AssertionError, match=r"at most 1, but is\n  rotation 180°: inf \(inf to inf\)"):
+        assert_invariant(
+            lambda x: 1e25 * Halves()(x).float(), (x.float(), y), {"rotation": [180]}, metric="li", at_most=1
+        )
+
+
 def test_a_limit_that_is_just_met_is_no_failure():
     """Nineteen of twenty copies keep their class: 0.95, which single precision has below 0.95."""
     import torch
@@ -54,6 +63,7 @@ def test_a_limit_that_is_just_met_is_no_failure():
 
     assert assert_invariant(last, data, orbit, at_least=0.0)["Affine orbit"].mean == 0.95
     assert_invariant(last, data, orbit, at_least=0.95)
+    assert_invariant(last, data, orbit, at_least=torch.tensor(0.95).numpy()[()])  # a number of numpy
 
 
 def test_noise_is_no_failure():
@@ -80,6 +90,8 @@ def test_noise_is_no_failure():
             "needs gradients and a transform that can be undone",
         ),
         ("spin", {"at_least": 1}, "received 'spin'"),
+        ("flip", {"at_least": 1, "settings": {"images": 3}}, "settings: received dict .* accepted is a Settings"),
+        ("flip", {"at_least": 1, "preprocess": {"size": 3}}, "preprocess: received dict .* accepted is a Preprocess"),
         (3, {"at_least": 1}, "transform: received int"),
         (Affine("angle"), {"at_least": 1}, "transform: received Affine"),
         ({"hue": [30], "flip": None}, {"at_least": 0}, "images of 1 channel.*Not measured, .*no colours: hue"),

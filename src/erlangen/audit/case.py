@@ -36,7 +36,7 @@ from .measuring import Outcome, Value, calibration, outcome, predict, shares
 from .record import Picture, Result
 from .subject import Preprocess, subject_of
 
-__all__ = ["Case", "Settings", "as_data"]
+__all__ = ["Case", "Settings", "as_data", "given"]
 
 FIRST = 8  # images about which a model is asked first
 COLOURS = (1, 3, 4)  # channels that pictures have
@@ -70,6 +70,16 @@ class Settings:
             check_count(name, getattr(self, name))
         if not isinstance(self.saliency, int) or self.saliency < 0:
             raise ValueError(f"saliency: received {self.saliency!r}; accepted is an integer >= 0")
+
+
+def given(preprocess: Preprocess | None, settings: Settings | None) -> tuple[Preprocess, Settings]:
+    """What was given, or the defaults; a `ValueError` for anything else, such as a dictionary."""
+    preprocess = Preprocess() if preprocess is None else preprocess
+    settings = Settings() if settings is None else settings
+    for name, value, kind in (("preprocess", preprocess, Preprocess), ("settings", settings, Settings)):
+        if not isinstance(value, kind):
+            raise ValueError(f"{name}: received {describe(value)}; accepted is a {kind.__name__}, or None")
+    return preprocess, settings
 
 
 class Case:

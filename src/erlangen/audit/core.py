@@ -9,7 +9,7 @@ from typing import Any
 
 from ..estimators.sources import describe_data
 from ..utils.io import provenance
-from .case import Case, Settings
+from .case import Case, Settings, given
 from .findings import blindness, pairs, worst
 from .ladder import Ladder, ladders_of
 from .record import Audit
@@ -44,9 +44,10 @@ def audit(
     Raises:
         ValueError: the model, the data or the transformations cannot be used; the message says why.
     """
-    began, settings, tell = time.perf_counter(), settings or Settings(), progress or (lambda share, what: None)
+    began, tell = time.perf_counter(), progress or (lambda share, what: None)
+    preprocess, settings = given(preprocess, settings)
     tell(0.0, "reading")
-    case = Case(model, data, preprocess or Preprocess(), settings)
+    case = Case(model, data, preprocess, settings)
     steps, missing = ladders_of(transforms, case.x)
     sensitivity = case.sensitivity()  # before all that takes long: a model without finite gradients is refused
     results, outcomes = [], []

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from numbers import Real
 
 from ..metrics import Orbit
 from ..metrics.orbit import as_orbit
 from ..transforms import FiniteGroup
-from .case import Case, Settings
+from .case import Case, Settings, given
 from .ladder import Step, ladders_of
 from .measuring import METRICS, Value
 from .subject import Preprocess
@@ -61,12 +62,12 @@ def assert_invariant(
     if (at_least is None) == (at_most is None):
         raise ValueError(f"at_least, at_most: received {at_least!r} and {at_most!r}; accepted is one of them")
     limit = at_most if at_least is None else at_least
-    if not isinstance(limit, int | float) or not math.isfinite(limit):
+    if not isinstance(limit, Real) or not math.isfinite(limit):
         raise ValueError(f"at_least, at_most: received {limit!r}; accepted is a finite number")
-    settings = settings or Settings()
+    preprocess, settings = given(preprocess, settings)
     if metric == "si" and settings.saliency == 0:
         raise ValueError("settings: received saliency=0 for the metric 'si'; accepted is a number of images > 0")
-    case = Case(model, data, preprocess or Preprocess(), settings if metric == "si" else replace(settings, saliency=0))
+    case = Case(model, data, preprocess, settings if metric == "si" else replace(settings, saliency=0))
     found, misses = {}, []
     for step in _steps(transform, case):
         _, values = case.values(step)
