@@ -9,9 +9,11 @@ from erlangen.metrics import (
     Saliency,
     consistency,
     distribution_invariance,
+    expected_divergence,
     jacobian_norm,
     logit_invariance,
     saliency_similarity,
+    scores,
 )
 from erlangen.transforms import Affine, Rotations
 
@@ -33,6 +35,14 @@ def test_an_orbit(metric):
     model, x = network(), torch.rand(5, 1, 6, 6)
     expected = metric(model, x, Rotations(4), y=Y, **kwargs)
     close(metric(model.cuda(), x.cuda(), Rotations(4).cuda(), y=Y, **kwargs), expected)
+
+
+@pytest.mark.parametrize("metric", [scores, expected_divergence])
+def test_several_at_once(metric):
+    model, x = network(), torch.rand(5, 1, 6, 6)
+    expected = metric(model, x, Rotations(4), y=Y)
+    for found, other in zip(metric(model.cuda(), x.cuda(), Rotations(4).cuda(), y=Y), expected, strict=True):
+        close(found, other)
 
 
 @pytest.mark.parametrize("method", ["exact", "power"])

@@ -83,7 +83,8 @@ def scores(
         for rows, parts in _copies(x, orbit, batch_size):
             log_probs = torch.cat([check_several(classify_copies(model, part)).log_softmax(-1) for part in parts])
             classes = log_probs.shape[-1]
-            found.append(_each(log_probs, check_labels("y", y[rows], rows.stop - rows.start, classes), bins))
+            labels = check_labels("y", y[rows], rows.stop - rows.start, classes)
+            found.append(_each(log_probs, labels.to(log_probs.device), bins))
     *each, gaps = (torch.cat(parts) for parts in zip(*found, strict=True))
     values = [measured(part, y, classes=classes, bootstrap=bootstrap) for part in each]
     return Scores(*values, calibration_error(gaps, y, classes=classes, bootstrap=bootstrap))
