@@ -334,3 +334,13 @@ def test_labels_that_the_classifier_has_no_score_for_are_refused(label):
     objective = InvarianceRegularised(nn.Sequential(nn.Flatten(), nn.Linear(16, 4)), Rotations(4))
     with pytest.raises(ValueError, match=r"batch: received .*accepted .*labels from 0 to 3"):
         objective((torch.rand(2, 1, 4, 4), torch.tensor([0, label])))
+
+
+def test_inputs_have_the_type_of_the_classifier():
+    """Weights in half precision take images in single, and those in single take images in half."""
+    for weights, inputs in ((torch.bfloat16, torch.float32), (torch.float32, torch.bfloat16)):
+        objective = still(net().to(weights), Rotations(4))
+        found, same = objective((X.to(inputs), Y)), objective((X.to(inputs).to(weights), Y))
+        assert torch.equal(found["loss"], same["loss"])
+    with pytest.raises(ValueError, match=r"^x: received a float64 .*, but the model is torch.bfloat16"):
+        still(net().bfloat16(), Rotations(4))((X, Y))

@@ -23,7 +23,7 @@ from ..distributions.categorical import CategoricalDensity
 from ..metrics.invariance import distribution_error, logit_error
 from ..models import logits_of
 from ..transforms import FiniteGroup, Transform
-from ..transforms.warp import as_signal
+from ..transforms.warp import signal_for
 from ..utils.shapes import check_count, check_positive, check_tensor, compute_dtype, describe
 from .base import Objective, accuracy, check_within, groups_of, labelled, over_processes
 from .learning_to_transform import EntropyWeight, entropy_price, entropy_weight
@@ -165,7 +165,7 @@ class InvarianceRegularised(Objective):
     def forward(self, batch: Sequence[Tensor]) -> dict[str, Tensor]:
         """The loss and its parts."""
         x, y = labelled(batch)
-        x = as_signal(x, "bilinear", self.transform.bounds)
+        x = signal_for(x, self.model, self.transform.bounds)
         q = self.q(x)
         points = self._points(x, q, self.samples)
         first, chosen = self._first(x, q)
