@@ -109,6 +109,8 @@ def test_sure_predictions_in_closed_form():
         ("bootstrap", {"bootstrap": 0.9}),
         ("model", {"model": None}),
         ("model", {"model": lambda x: x[:, 0, 0, :1]}),
+        ("model", {"model": lambda x: x[:, 0, 0].softmax(-1)}),
+        ("model", {"model": lambda x: x[:, 0, 0].softmax(-1).bfloat16(), "batch_size": 1}),
     ],
 )
 def test_bad_input_is_named(name, change):

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..metrics.outputs import classify, measuring
+from ..metrics.outputs import are_probabilities, classify, measuring
 from ..utils.errors import is_memory, reason
 from ..utils.shapes import describe
 from .loading import load_model, scores_of
@@ -193,9 +193,7 @@ class Subject(nn.Module):
             raise ValueError(
                 f"model: received the output {describe(found)}; accepted are logits of at least two classes"
             )
-        total = found.sum(-1)
-        # Loose, for those in half precision: rounded to 8 bits they sum to one within 0.002.
-        self.probabilities = bool((found >= 0).all()) and torch.allclose(total, torch.ones_like(total), atol=1e-2)
+        self.probabilities = are_probabilities(found)
 
 
 def subject_of(model: object, x: Tensor, preprocess: Preprocess, seed: int = 0) -> Subject:

@@ -14,6 +14,7 @@ from ..utils.shapes import check_tensor, compute_dtype, describe
 
 __all__ = [
     "Model",
+    "are_probabilities",
     "check_data",
     "check_differentiable",
     "check_gradients",
@@ -102,6 +103,13 @@ def check_several(logits: Tensor) -> Tensor:
             "(for a single logit z, those of 0 and z)"
         )
     return logits
+
+
+def are_probabilities(outputs: Tensor) -> bool:
+    """Whether all outputs of a model, `(..., K)`, are probabilities: of several inputs, logits hardly are by chance."""
+    total = outputs.sum(-1)
+    # Loose, for those in half precision: rounded to 8 bits they sum to one within 0.002.
+    return bool((outputs >= 0).all()) and torch.allclose(total, torch.ones_like(total), atol=1e-2)
 
 
 def check_differentiable(logits: Tensor) -> None:

@@ -15,7 +15,7 @@ from ..utils.shapes import check_count
 from .calibration import bin_of
 from .measured import BOOTSTRAP, Bootstrap, Measured, measured, resampled
 from .orbit import Orbit, as_orbit
-from .outputs import Model, check_data, check_labels, check_several, classify_copies, measuring
+from .outputs import Model, are_probabilities, check_data, check_labels, check_several, classify_copies, measuring
 
 __all__ = ["Scores", "bin_gaps", "calibration_error", "scores"]
 
@@ -78,13 +78,15 @@ def scores(
     check_data(x, None)
     y = check_labels("y", y, len(x)).to(x.device)
     orbit = None if orbit is None else as_orbit(orbit)
-    found, classes = [], 1
+    found, classes, probable = [], 1, True
     with measuring(seed if orbit is None else orbit.seed, model, None if orbit is None else orbit.law):
         for rows, parts in _copies(x, orbit, batch_size):
-            log_probs = torch.cat([check_several(classify_copies(model, part)).log_softmax(-1) for part in parts])
-            classes = log_probs.shape[-1]
+            logits = torch.cat([check_several(classify_copies(model, part)) for part in parts])
+            classes, probable = logits.shape[-1], probable and are_probabilities(logits)
             labels = check_labels("y", y[rows], rows.stop - rows.start, classes)
-            found.append(_each(log_probs, labels.to(log_probs.device), bins))
+            found.append(_each(logits.log_softmax(-1), labels.to(logits.device), bins))
+    if probable:
+        raise ValueError("model: received probabilities of all inputs; accepted are logits, such as their logarithms")
     *each, gaps = (torch.cat(parts) for parts in zip(*found, strict=True))
     values = [measured(part, y, classes=classes, bootstrap=bootstrap) for part in each]
     return Scores(*values, calibration_error(gaps, y, classes=classes, bootstrap=bootstrap))
