@@ -88,8 +88,8 @@ def scores(
     if probable:
         raise ValueError("model: received probabilities of all inputs; accepted are logits, such as their logarithms")
     *each, gaps = (torch.cat(parts) for parts in zip(*found, strict=True))
-    values = [measured(part, y, classes=classes, bootstrap=bootstrap) for part in each]
-    return Scores(*values, calibration_error(gaps, y, classes=classes, bootstrap=bootstrap))
+    accuracy, nll, brier = (measured(part, y, classes=classes, bootstrap=bootstrap) for part in each)
+    return Scores(accuracy, nll, brier, calibration_error(gaps, y, classes=classes, bootstrap=bootstrap))
 
 
 def _copies(x: Tensor, orbit: Orbit | None, batch_size: int) -> Iterator[tuple[slice, Iterator[Tensor]]]:
