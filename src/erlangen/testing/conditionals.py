@@ -167,7 +167,8 @@ def _expands(q: Density) -> None:
     require(
         _samples(larger).shape == (SAMPLES, 3, *q.batch_shape, *q.event_shape), "expand has samples of a wrong shape"
     )
-    for name, end in (*((each, q.event_shape) for each in ("mean", "mode", "variance")), ("entropy", ())):
+    event = q.event_shape
+    for name, end in (("mean", event), ("mode", event), ("entropy", ()), ("variance", event)):
         known = _known(larger, name)
         ok = known is None or known.shape == (*larger.batch_shape, *end)
         require(ok, f"after expand, {name} does not have the shape of the batch")
