@@ -259,6 +259,11 @@ def test_a_table_with_a_moment_to_a_row(tmp_path):
         ("id,label,t0,t1\n17,a,1,2", {}, "received the columns id beside t0, t1; accepted are moments and labels"),
         ("Unnamed: 0,label,0,1\n0,a,1,2", {}, "received the columns Unnamed: 0 beside 0, 1"),
         ("time,s1,s2\n0,1,2\n1,2,3", {"label": None}, "received the columns time beside s1, s2"),
+        ("label,x1,x2,y1,y2\na,1,2,3,4", {}, "the columns x1, x2 and y1, y2; accepted are moments of one channel;"),
+        ("label,1_x,1_y,2_x,2_y,id\na,1,2,3,4,5", {}, "received the columns 1_x, 2_x and 1_y, 2_y; accepted are"),
+        ("label,x1,x10,x2\na,1,2,3", {}, "received the column x2 after x10; accepted are moments of one channel in"),
+        ("label,0,1,0,1\na,1,2,3,4", {}, "received the column 0 after 1; accepted are moments of one channel in"),
+        ("label,x1,x1\na,1,2", {}, "received the column x1 after x1"),
     ],
 )
 def test_bad_tables_are_refused(tmp_path, text, options, message):
@@ -283,7 +288,8 @@ def test_names_of_columns_may_be_numbers(tmp_path):
 @pytest.mark.parametrize(
     "names",
     [
-        *("a,b,c", "t,t1,t2", "before,after,t1", "0.5,1.0,10", "x1,x2,y1,y2", "t1,t2,,"),
+        *("a,b,c", "t,t1,t2", "before,after,t1", "0.5,1.0,10", "v,v,v", "t1,t2,,"),
+        *("2020-01-31,2020-02-01", "2020-01-31T23:00,2020-02-01T00:00", "09:45,10:00,10:15", "x.9,x.10", "t2,t1,t0"),
         *("-0.2,-0.1,0.0,0.1,0.2", "t-2,t-1,t0,t1,t2", "0.0,9e-05,0.0001,0.00011"),
     ],
 )
@@ -292,6 +298,15 @@ def test_moments_may_have_any_names(tmp_path, names):
     n = len(names.rstrip(",").split(","))
     write(tmp_path / "mine.csv", f"label,{names}\nup,{','.join(map(str, range(n)))}\n")
     assert read_series(tmp_path / "mine.csv").x.tolist() == [[list(range(n))]]
+
+
+@pytest.mark.parametrize(("names", "said"), [("trial,ms,v", True), ("t0,t1,t2", False), ("10ms,20ms,30ms", False)])
+def test_columns_whose_names_do_not_count_are_mentioned(tmp_path, caplog, names, said):
+    """They may be a number, a time and a value: a moment to a row."""
+    write(tmp_path / "mine.csv", f"label,{names}\na,1,0,5\na,1,1,6\n")
+    assert read_series(tmp_path / "mine.csv").x.tolist() == [[[1, 0, 5]], [[1, 1, 6]]]
+    told = f"{tmp_path / 'mine.csv'}: the columns trial, ms, v are read as moments, a series to a row; "
+    assert [record.getMessage().startswith(told) for record in caplog.records] == [True] * said
 
 
 def test_labels_that_are_numbers_are_compared_by_value(tmp_path):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import csv
+import logging
 import math
 import os
 import re
-from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -22,8 +22,11 @@ from .ucr import archive, number, whole
 
 __all__ = ["SERIES", "read_series"]
 
+LOG = logging.getLogger("erlangen.data")
 NOTHING = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
 SERIES = (".csv", ".ts", ".tsv")
+# The last number, time or date of a name.
+COUNT = re.compile(r"(?:[-+.:/ 0-9]*[0-9]T)?[-+.:/ ]*[0-9][-+.:/ 0-9]*Z?(?=[^0-9]*$)")
 COMMAS = re.compile(r"[+-]?[0-9]+(,[0-9]+)?")  # numbers with decimal commas, which are refused, but are no names
 AXIS = 8  # numbers that make an axis of moments, if they are evenly spaced
 ROUNDED = 1.05  # the longest step over the shortest of an axis, whose numbers are rounded
@@ -45,8 +48,9 @@ def read_series(
     A `.csv` holds one series to a row, with the label in the column of that name (without a line of names: in the
     first column), and all other columns are moments; or, if `series` names a column, one moment to a row, where rows
     with the same value in that column are one series, in their order, and every other column is a channel. A first line
-    0, 1, 2, … or 1, 2, 3, … has names. Values lie between commas or semicolons; empty cells, NA, NaN and ? are missing
-    values. `.npz` is read as by `npz`, `.tsv` and `.ts` as the archives publish them.
+    0, 1, 2, … or 1, 2, 3, … has names. Moments are those of one channel, in the order of the numbers that their names
+    have: `x1, x2, y1, y2` is refused, as is `x1, x10, x2`. Values lie between commas or semicolons; empty cells, NA,
+    NaN and ? are missing values. `.npz` is read as by `npz`, `.tsv` and `.ts` as the archives publish them.
 
     Args:
         path: the file.
@@ -80,7 +84,7 @@ def read_series(
         raise ValueError(f"time: received {time!r} without series; accepted where a row is a moment of a series")
     with naming(path):
         table = Table.read(path, {label, series, time})
-        signals, labels = table.wide(label) if series is None else table.long(label, series, time, unequal)
+        signals, labels = table.wide(label, path) if series is None else table.long(label, series, time, unequal)
         x, kept = stack_series(signals, **handling)
     classes = sorted(set(labels), key=_by_value)
     y = torch.tensor([classes.index(one) for one in labels])
@@ -183,7 +187,7 @@ class Table(NamedTuple):
             raise ValueError(f"line {self.lines[row]}: received {got}; accepted is one for each series")
         return found
 
-    def wide(self, label: str | None) -> tuple[list[np.ndarray], list[str]]:
+    def wide(self, label: str | None, path: Path) -> tuple[list[np.ndarray], list[str]]:
         """One series to a row."""
         bare = self.names is None and label == "label"
         at = None if label is None else 0 if bare else self.column(label, "label")
@@ -193,7 +197,7 @@ class Table(NamedTuple):
             self._check_classes()
         if self.names is not None:
             self._check_named(len(self.names))
-            _check_moments([name for i, name in enumerate(self.names) if i != at])
+            _check_moments([name for i, name in enumerate(self.names) if i != at], path)
         places = [[i for i in range(len(row)) if i != at] for row in self.rows]
         signals = [np.array([self.number(k, i) for i in own]) for k, own in enumerate(places)]
         if self.names is None:
@@ -276,15 +280,42 @@ class Table(NamedTuple):
         return labels.pop()
 
 
-def _check_moments(names: Sequence[str]) -> None:
-    """Refuses to take a number, a time or an index for a moment, beside columns whose names count."""
-    stems = {name: name.rstrip("+-.0123456789") if _words([name]) else "" for name in names if name}
-    common, count = Counter(stems.values()).most_common(1)[0] if stems else ("", 0)
-    others = [name for name, stem in stems.items() if stem != common]
-    if others and count > len(others):
-        counted = shorten([name for name in stems if name not in others], 4)
-        got = f"the columns {shorten(others)} beside {counted}"
+def _check_moments(names: Sequence[str], path: Path) -> None:
+    """Refuses what is no moment of one channel beside columns whose names count, and mentions names that do not."""
+    stems: dict[str, list[str]] = {}
+    for name in filter(None, names):
+        stems.setdefault(COUNT.sub("", name) if _words([name]) else "", []).append(name)
+    kinds = sorted(stems.values(), key=len, reverse=True)
+    for kind in kinds:
+        _check_order(kind)
+    if len(kinds) < 2:
+        return
+    first, second, others = kinds[0], kinds[1], [name for kind in kinds[1:] for name in kind]
+    if len(set(second)) > 1:
+        how = "moments of one channel; of several, a row is a moment and `series` names a column, or the file is a .npz"
+        raise ValueError(f"received the columns {shorten(first, 4)} and {shorten(second, 4)}; accepted are {how}")
+    if len(first) > len(others):
+        got = f"the columns {shorten(others)} beside {shorten(first, 4)}"
         raise ValueError(f"received {got}; accepted are moments and labels; others are left out of the file")
+    read = "moments, a series to a row; where a row is a moment, `series` names the column that says of which series"
+    LOG.warning("%s: the columns %s are read as %s.", path, shorten([name for name in names if name]), read)
+
+
+def _check_order(names: Sequence[str]) -> None:
+    """Refuses moments out of order, such as x1, x10, x2, or once more from the first, where names have numbers."""
+    steps = np.sign(np.diff([_count(name) for name in names]))
+    if len(steps) and not np.isnan(steps).any() and (steps != (steps[0] or 1)).any():
+        k = int(np.flatnonzero(steps != (steps[0] or 1))[0])
+        got = f"the column {names[k + 1]} after {names[k]}"
+        raise ValueError(f"received {got}; accepted are moments of one channel in their order")
+
+
+def _count(name: str) -> float:
+    """The last number of a name, NaN for none, as of dates; x.10 is the tenth."""
+    try:
+        return number(name if not _words([name]) else (COUNT.findall(name) or [""])[0].lstrip("."))
+    except ValueError:
+        return math.nan
 
 
 def _words(cells: Sequence[str]) -> bool:
