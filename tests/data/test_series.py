@@ -436,6 +436,17 @@ def test_rows_that_are_longer_than_the_line_of_names_are_refused(tmp_path):
     assert read_series(table(tmp_path, "label,t0,t1\na,5,6,\nb,7,8,\n")).x.shape == (2, 1, 2)  # a comma at the end
 
 
+def test_columns_without_a_name_have_no_values(tmp_path):
+    """As spreadsheets leave them; values in them were moments, and gaps were channels."""
+    assert read_series(table(tmp_path, "label,t0,,t1,\na,5,,6,\nb,7,,8,\n")).x.tolist() == [[[5, 6]], [[7, 8]]]
+    long = "id,label,v,\n1,a,5,\n1,a,6,\n"
+    assert read_series(table(tmp_path, long), series="id").x.tolist() == [[[5, 6]]]
+    with pytest.raises(ValueError, match="line 2: received '9' in a column without a name; accepted"):
+        read_series(table(tmp_path, "label,t0,t1,\na,5,6,9\n"))
+    with pytest.raises(ValueError, match="line 3: received '9' in a column without a name; accepted"):
+        read_series(table(tmp_path, long.replace("6,", "6,9")), series="id")
+
+
 def test_decimal_commas_between_semicolons_are_named(tmp_path):
     with pytest.raises(ValueError, match=r"line 1, column 2: received '1,5'; accepted is a number such as 1.5"):
         read_series(table(tmp_path, "1;1,5;2,5;3,5\n"))

@@ -196,9 +196,10 @@ class Table(NamedTuple):
         if bare:
             self._check_classes()
         if self.names is not None:
-            self._check_named(len(self.names))
+            self._check_named(self.names)
             _check_moments([name for i, name in enumerate(self.names) if i != at], path)
-        places = [[i for i in range(len(row)) if i != at] for row in self.rows]
+        named = range(max(map(len, self.rows), default=0)) if self.names is None else self._named()
+        places = [[i for i in named if i != at and i < len(row)] for row in self.rows]
         signals = [np.array([self.number(k, i) for i in own]) for k, own in enumerate(places)]
         if self.names is None:
             self._check_axis(signals)
@@ -212,7 +213,8 @@ class Table(NamedTuple):
         kind = None if label is None else self.column(label, "label")
         when = None if time is None else self.column(time, "time")
         self._check_cells(count := len(self.names or ()), count)
-        if not (channels := [i for i in range(count) if i not in (at, kind, when)]):
+        self._check_named(self.names or [])
+        if not (channels := [i for i in self._named() if i not in (at, kind, when)]):
             raise ValueError(f"received the columns {shorten(self.names or [])}; accepted is one more, with values")
         members: dict[str, list[int]] = {}
         for k, row in enumerate(self.rows):
@@ -225,6 +227,10 @@ class Table(NamedTuple):
                 self._check_paces(members, when)
         signals = [np.array([[self.number(k, i) for k in rows] for i in channels]) for rows in members.values()]
         return signals, [self._one_label(name, rows, kind) for name, rows in members.items()]
+
+    def _named(self) -> list[int]:
+        """The columns that have a name; others have no values."""
+        return [i for i, name in enumerate(self.names or ()) if name]
 
     def _check_classes(self) -> None:
         """Refuses to take moments for classes, where no line of names says which column has these."""
@@ -248,11 +254,14 @@ class Table(NamedTuple):
             if len(row) < least or (most is not None and len(row) > most):
                 raise ValueError(f"line {line} has {len(row)} cells, not {'at least ' if most is None else ''}{least}")
 
-    def _check_named(self, most: int) -> None:
-        """Refuses values beyond the line of names: where each row has one more than that, its first is another's."""
+    def _check_named(self, names: Sequence[str]) -> None:
+        """Refuses values without a name: where each row has one more than there are, its first is another's."""
         for line, row in zip(self.lines, self.rows, strict=True):
-            if any(map(str.strip, row[most:])):
-                raise ValueError(f"line {line} has {len(row)} cells, more than the {most} names of columns")
+            if any(map(str.strip, row[len(names) :])):
+                raise ValueError(f"line {line} has {len(row)} cells, more than the {len(names)} names of columns")
+            if bare := [cell for cell, name in zip(row, names, strict=False) if cell.strip() and not name]:
+                got = f"{bare[0].strip()!r} in a column without a name"
+                raise ValueError(f"line {line}: received {got}; accepted are values with one")
 
     def _in_time(self, name: str, rows: list[int], when: int) -> list[int]:
         """Rows of a series in the order of their times."""
