@@ -35,6 +35,27 @@ def test_a_run_goes_on_with_its_coordinates_in_their_order(tmp_path, monkeypatch
     assert torch.equal(SymmetryFinder.load(tmp_path).poses(x), whole.poses(x))
 
 
+def test_a_run_goes_on_with_the_noise_of_its_ground(tmp_path, monkeypatch):
+    """One of before noise was looked for has seen images as they are, and so does what is loaded."""
+
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    settings, x = {**TINY, "device": "cpu", "folder": tmp_path}, torch.zeros(8, 1, 16, 16)
+    x[..., 6:10, 7:9] = 1.0
+    x = (x + 0.02 * torch.rand(x.shape, generator=torch.Generator().manual_seed(0))).clamp(0, 1)
+    monkeypatch.setattr(symmetry, "fit_symmetry", stop)
+    with pytest.raises(KeyboardInterrupt):
+        SymmetryFinder(("tx", "ty"), **settings).fit(x)
+    monkeypatch.undo()
+    record = json.loads((tmp_path / "config.json").read_text())
+    assert record.pop("noise") > 0.01
+    (tmp_path / "config.json").write_text(json.dumps(record))
+    whole = SymmetryFinder(("tx", "ty"), resume=True, **settings).fit(x)
+    assert whole.noise_ == json.loads((tmp_path / "config.json").read_text())["noise"] == 0
+    assert torch.equal(SymmetryFinder.load(tmp_path).poses(x), whole.poses(x))
+
+
 def test_a_finder_that_is_loaded_is_the_one_that_was_fitted(tmp_path):
     """Its settings, also where moments were asked for or not; and its report says how to load it."""
     x, own = glyphs(8).x, {**TINY, "device": "cpu"}

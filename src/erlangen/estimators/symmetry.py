@@ -145,7 +145,8 @@ class SymmetryFinder(BaseEstimator):
         objective = self._objective()
         self.folder_ = None if self.folder is None else Path(self.folder)
         if self.folder_ is not None:
-            begin(self.folder_, self._record(digest((self.shape_, str(x.dtype)), x)), resume=self.resume)
+            run = begin(self.folder_, self._record(digest((self.shape_, str(x.dtype)), x)), resume=self.resume)
+            self.ground_, self.noise_ = run["ground"], run["noise"]
         lit = on_black(x, self._ground, objective.model.group.bounds)
         seen, aside = set_aside(lit, self.held, seed=self.seed, batch_size=BATCH)
         loader = TensorLoader(seen, batch_size=min(self.batch_size, len(seen)), seed=self.seed, drop_last=True)
@@ -174,7 +175,7 @@ class SymmetryFinder(BaseEstimator):
         finder = cls(record["ranges"], **record["settings"])
         finder.shape_, finder.ranges_ = tuple(record["shape"]), finder.looked_for()
         finder.anchored_, finder.ground_, finder.facts_ = record["anchored"], record["ground"], record["facts"]
-        finder.noise_ = record.get("noise", 0.0)  # runs of before had none
+        finder.noise_ = record["noise"]
         finder.folder_ = Path(folder)  # and not `folder`, in which the next fit would replace what was loaded
         finder.model_ = finder._build()
         put(finder.model_)

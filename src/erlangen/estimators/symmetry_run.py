@@ -20,8 +20,11 @@ KEPT = {"network": "network", "anchored": "anchored", "shape": "X"}  # of what e
 PARTS = {"ranges", "settings", "network", "anchored", "ground", "shape", "digest"}
 
 
-def begin(folder: Path, record: Mapping[str, Any], *, resume: bool) -> None:
+def begin(folder: Path, record: Mapping[str, Any], *, resume: bool) -> dict[str, Any]:
     """Makes a folder ready: writes what is trained into it, or sees that this is what the run in it began with.
+
+    Returns:
+        What the folder says, such as the ground that the run goes on with.
 
     Raises:
         FileExistsError: the folder holds a run that was not finished, or another one, and `resume` is False.
@@ -30,11 +33,13 @@ def begin(folder: Path, record: Mapping[str, Any], *, resume: bool) -> None:
     content: Any = plain({"format": FORMAT, **record})
     there = (folder / CONFIG).is_file()
     if there and resume:
-        _check_same(folder, _read(folder), content)
-        return
+        was = _read(folder)
+        _check_same(folder, was, content)
+        return was
     if there:
         _clear(folder)
     write_json(folder / CONFIG, content)
+    return content
 
 
 def finish(folder: Path, model: nn.Module, facts: Mapping[str, str]) -> None:
@@ -80,7 +85,7 @@ def _read(folder: Path) -> dict[str, Any]:
     if lacks:
         got = f"{str(folder)!r}, whose {CONFIG} lacks {', '.join(sorted(lacks))}"
         raise ValueError(f"folder: received {got}; accepted is one of this version that is not damaged")
-    return record
+    return {"noise": 0.0, **record}  # runs of before had none
 
 
 def _check_same(folder: Path, was: Mapping[str, Any], now: Mapping[str, Any]) -> None:
