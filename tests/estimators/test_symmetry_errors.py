@@ -8,7 +8,7 @@ import torch
 
 from erlangen.data import glyphs
 from erlangen.estimators import SymmetryFinder
-from erlangen.estimators.symmetry_errors import density_errors, pose_errors, untold
+from erlangen.estimators.symmetry_errors import by_chance, density_errors, pose_errors, untold
 from erlangen.models import SymmetryModel
 from erlangen.objectives.prototypes import Chance
 from erlangen.transforms import HSV, Affine, Product
@@ -54,13 +54,30 @@ def test_coordinates_that_are_not_closed_have_errors_too():
 
 
 def test_an_error_is_too_large_beside_what_counts_and_what_is_found():
-    found, least = np.array([[1.0, 0.01, 1.0, 0.01]] * 25), np.full(4, 0.1)
+    found, least, none = np.array([[1.0, 0.01, 1.0, 0.01]] * 25), np.full(4, 0.1), np.zeros(4)
     small, large = np.array([0.19, 0.04, 0.19, 0.04]), np.array([0.19, 0.04, 0.21, 0.06])
-    assert [which.tolist() for which in untold(found, least, large, small)] == [[False, False, True, True], [False] * 4]
-    # Poses of 25 images may lie a tenth of the range further from their density, by chance.
-    far = np.array([0.29, 0.04, 0.31, 0.06])
-    assert [which.tolist() for which in untold(found, least, small, far)] == [[False] * 4, [False, False, True, True]]
-    assert not untold(found, least, large, far)[1].any()  # one reason is enough
+    late = [False, False, True, True]
+    assert [which.tolist() for which in untold(found, least, large, small, none)] == [late, [False] * 4]
+    assert [which.tolist() for which in untold(found, least, small, large, none)] == [[False] * 4, late]
+    assert not untold(found, least, large, large, none)[1].any()  # one reason is enough
+    assert not untold(found, least, small, large, large)[1].any()  # by chance
+
+
+@pytest.mark.parametrize("wraps", [False, True])
+def test_few_poses_lie_anywhere_by_chance_but_not_all_alike(wraps):
+    """Five draws of a normal density, five that are nearly equal, and one alone; across the seam of a circle, too."""
+    drawn = torch.randn(1000, 6, 1, generator=torch.Generator().manual_seed(0))
+    v, poses = drawn[:, :1].expand(-1, 5, -1), drawn[:5, 1]  # of equal images: with equal samples
+
+    def chance(v, poses):
+        home = torch.remainder(v + 10, 20) - 10, torch.remainder(poses + 10, 20) - 10
+        return by_chance(*(home if wraps else (v, poses)), [20.0], [wraps]).item()
+
+    for away in (0.0, 9.9):
+        # A mean of five deviates by 0.45, and the furthest of a hundred is about 2.6 times as far.
+        assert 0.8 < chance(v + away, poses + away) < 2.0
+        assert chance(v + away, 0.01 * poses + away) == 0
+        assert chance(v[:, :1] + away, poses[:1] + away) > 2  # the furthest of a hundred draws
 
 
 def test_the_error_of_densities_is_how_far_poses_lie_from_them():
@@ -110,6 +127,16 @@ def test_a_density_that_has_learned_little_is_found_out(learned, monkeypatch):
     assert (f"{tx['gap']:.2g} on average from where their density has them" in str(found)) != learned
     assert found.findings.untold == ([] if learned else ["tx", "ty"])
     assert found.findings.rough == []  # poses are right
+
+
+def test_a_range_of_equal_images_is_not_told():
+    """Their poses are right without training, and equal; those of a density that has learned little are anywhere."""
+    torch.set_default_dtype(torch.float32)
+    settings = {"steps": (3, 3), "batch_size": 8, "progress": False, "device": "cpu", **SMALL}
+    x = glyphs(1).x.repeat(5, 1, 1, 1)
+    found = SymmetryFinder(("tx", "ty"), **settings).fit(x).report(x, samples=200, shown=1)
+    assert [row["occurs"] for row in found.rows()] == [None, None]
+    assert [row["chance"] for row in found.rows()] == [0, 0]
 
 
 def uniform(n, x):

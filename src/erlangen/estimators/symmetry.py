@@ -28,7 +28,7 @@ from .config import check_device
 from .coordinates import AFFINE, Wanted
 from .reporting import half_ranges
 from .sources import digest, some_rows
-from .symmetry_errors import density_errors, pose_errors, untold
+from .symmetry_errors import by_chance, density_errors, pose_errors, untold
 from .symmetry_group import check_colours, group_of, whole_circles
 from .symmetry_images import Ground, colour_of, ground_of, learnable, levels, on_black
 from .symmetry_report import (
@@ -335,8 +335,9 @@ class SymmetryFinder(BaseEstimator):
         """What ranges of images are compared with, samples of whose transformations are v."""
         group = self._model().group
         looked, error = self._looked(group.names), self._errors(x)
-        gap = density_errors(v, poses, (2 * looked).tolist(), group.periodic)
-        return Scales(looked, least_of(group.names, looked, max(self.shape_[1:]), error), error, gap)
+        least = least_of(group.names, looked, max(self.shape_[1:]), error)
+        lie: Any = (v, poses, (2 * looked).tolist(), group.periodic)
+        return Scales(looked, least, error, density_errors(*lie), by_chance(*lie))
 
     def _errors(self, x: Tensor) -> np.ndarray:
         """How wrong the pose of the median image is, of each coordinate."""

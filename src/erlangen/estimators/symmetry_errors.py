@@ -13,12 +13,14 @@ from ..models import SymmetryModel
 from ..objectives.prototypes import Chance
 from ..report.symmetries import middle_of
 from ..transforms import Affine, Group, Product
+from ..utils.seeds import generator
 
-__all__ = ["PART", "density_errors", "pose_errors", "untold"]
+__all__ = ["PART", "by_chance", "density_errors", "pose_errors", "untold"]
 
 ROUGH = 0.5  # of what counts as a range, and
 PART = 0.2  # of the range that is found: where half of all poses err by more, it says more of errors than of images
-CHANCE = 0.5  # of that range, over the root of the number of images: how far poses lie from their own density by chance
+CHANCES = 100  # draws for each image, that show how poses may lie by chance
+POOL = 8000  # numbers that each of these is compared with
 
 
 @torch.no_grad()
@@ -57,16 +59,49 @@ def density_errors(v: Tensor, poses: Tensor, lengths: Sequence[float], periodic:
     return np.array([wasserstein(a, b, length if wraps else None).item() for a, b, length, wraps in kinds])
 
 
-def untold(found: np.ndarray, least: np.ndarray, error: np.ndarray, gap: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def by_chance(v: Tensor, poses: Tensor, lengths: Sequence[float], periodic: Sequence[bool]) -> np.ndarray:
+    """How far poses may lie from their densities by chance, as far as any of a hundred draws for each image, `(d,)`.
+
+    Not at all where they lie closer together than these do: of few images that all lie alike, a density that has
+    them anywhere is wrong, but no further from their poses than chance may be.
+
+    Args:
+        v: see `density_errors`, as are the others.
+        poses: the same.
+        lengths: the same.
+        periodic: the same.
+    """
+    which = torch.randint(len(v), (CHANCES, *v.shape[1:2]), generator=generator(0))  # equal images have equal samples
+    drawn, pool = v.gather(0, which[..., None].expand(-1, -1, v.shape[2])), v[: max(1, POOL // v.shape[1])]
+    far = np.max([density_errors(pool, one, lengths, periodic) for one in drawn], 0)
+    kinds = [length if wraps else None for length, wraps in zip(lengths, periodic, strict=True)]
+    near = np.min([_spread(one, kinds) for one in drawn], 0)
+    return np.where(_spread(poses, kinds) < near, 0.0, far)
+
+
+def _spread(v: Tensor, lengths: Sequence[float | None]) -> np.ndarray:
+    """How far two of them are from each other, on average, on lines or on circles of some lengths, `(d,)`."""
+    return np.array([_apart(x, length).mean().item() for x, length in zip(v.double().T, lengths, strict=True)])
+
+
+def _apart(x: Tensor, length: float | None) -> Tensor:
+    away = (x[:, None] - x).abs()
+    return away if length is None else torch.minimum(away % length, length - away % length)
+
+
+def untold(
+    found: np.ndarray, least: np.ndarray, error: np.ndarray, gap: np.ndarray, chance: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Of which coordinates nothing can be said: since poses err too much, and else since densities do, `(d,)` each.
 
     Shape:
-        found: half ranges, `(N, d)`; least: see `least_of`; error: of the median pose; gap: see `density_errors`.
+        found: half ranges, `(N, d)`; least: see `least_of`; error: of the median pose; gap: see `density_errors`;
+        chance: see `by_chance`.
     """
-    small, by_chance = ROUGH * least, CHANCE / len(found) ** 0.5
+    small = ROUGH * least
     poses = error > np.maximum(small, PART * middle_of(found)[1])
     # The gap is a mean over images, of which some may go far and most not at all.
-    return poses, ~poses & (gap > np.maximum(small, (PART + by_chance) * found.mean(0)))
+    return poses, ~poses & (gap > np.maximum(small, np.maximum(PART * found.mean(0), chance)))
 
 
 def _coordinates(group: Group, g: Tensor) -> Tensor:

@@ -53,12 +53,14 @@ class Scales(NamedTuple):
         least: what a range must be greater than to count as one; see `least_of`.
         error: how far the median pose is wrong of images that were transformed at random; see `pose_errors`.
         gap: how far poses lie from where densities have them; see `density_errors`.
+        chance: how far they may by chance; see `by_chance`.
     """
 
     looked: np.ndarray
     least: np.ndarray
     error: np.ndarray
     gap: np.ndarray
+    chance: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ class Symmetries:
         least: what a range must be greater than to count as one, `(d,)`; see `least_of`.
         error: how far the median pose is wrong, `(d,)`; see `pose_errors`.
         gap: how far poses lie from where densities have them, `(d,)`; see `density_errors`.
+        chance: how far they may by chance, `(d,)`; see `by_chance`.
         at_the_end: the share of images whose poses lie at the end of what poses can be, `(d,)`; see `at_the_end`.
         left_out: files that could not be read.
         findings: what the page shows.
@@ -85,6 +88,7 @@ class Symmetries:
     least: np.ndarray
     error: np.ndarray
     gap: np.ndarray
+    chance: np.ndarray
     at_the_end: np.ndarray
     left_out: tuple[str, ...]
     findings: SymmetryFindings
@@ -98,9 +102,10 @@ class Symmetries:
         low, middle, high = middle_of(self.half_ranges)
         share = (self.half_ranges > self.least).mean(0)
         occurs = ((middle > self.least) | ~spoken_of(self.half_ranges, self.least).all(0)).astype(object)
-        occurs[np.logical_or(*untold(self.half_ranges, self.least, self.error, self.gap))] = None
-        keys = ("half_range", "low", "high", "looked", "least", "error", "gap", "occurs", "share", "at_the_end")
-        columns = (middle, low, high, self.looked, self.least, self.error, self.gap, occurs, share, self.at_the_end)
+        scales = (self.least, self.error, self.gap, self.chance)
+        occurs[np.logical_or(*untold(self.half_ranges, *scales))] = None
+        keys = ("half_range", "low", "high", "looked", *Scales._fields[1:], "occurs", "share", "at_the_end")
+        columns = (middle, low, high, self.looked, *scales, occurs, share, self.at_the_end)
         rows = zip(*(column.tolist() for column in columns), strict=True)
         return [{"name": name, **dict(zip(keys, row, strict=True))} for name, row in zip(self.names, rows, strict=True)]
 
@@ -277,10 +282,10 @@ def words(
 ) -> list[str]:
     """A sentence for each coordinate; `circles` is what is said of those on circles, `ends` see `further`."""
     said, about = [], spoken_of(found, scales.least)
-    rough, unlearned = untold(found, scales.least, scales.error, scales.gap)
+    rough, unlearned = untold(found, *scales[1:])
     for k, name in enumerate(names):
         scale, unit = {"angle": (180 / math.pi, "°"), "hue": (360.0, "°")}.get(name, (1.0, ""))
-        whole, small, error, gap = (column[k].item() for column in scales)
+        whole, small, error, gap, _ = (column[k].item() for column in scales)
         told, others = found[about[:, k], k], found[~about[:, k], k]
         low, middle, high = middle_of(told[:, None]).squeeze(1).tolist()
         end = f"{ends.get(name, '')}."
