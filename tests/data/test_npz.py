@@ -47,10 +47,17 @@ def test_square_series_that_may_be_images_are_mentioned(write, caplog):
     assert npz(write(x_train=levels, y_train=Y, x_test=levels, y_test=Y)).x.shape == (6, 5, 5)
     assert "x of shape (6, 5, 5) in floating-point are read as series of 5 channels; as grey images" in caplog.text
     caplog.clear()
-    for x in (levels[..., :4], levels - 1, levels[..., None]):
+    for x in (levels[:, :4], levels - 1, levels[..., None]):
         npz(write(x=x, y=Y))
     npz(write(x_train=levels, y_train=Y, x_test=levels, y_test=Y), split="test")  # once is enough
     assert caplog.text == ""
+
+
+def test_series_with_more_channels_than_moments_are_mentioned(write, caplog):
+    """Other libraries have time before channels."""
+    assert npz(write(x=RNG.normal(size=(6, 9, 3)), y=Y)).x.shape == (6, 9, 3)
+    read = "x of shape (6, 9, 3) in floating-point are read as series of 9 channels and 3 moments; np.swapaxes(x, 1, 2)"
+    assert read in caplog.text
 
 
 def test_labels_of_every_kind(write):

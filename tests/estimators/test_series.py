@@ -2,6 +2,7 @@
 
 import pickle
 import time
+import warnings
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -535,6 +536,19 @@ def test_what_lacks_at_the_end_of_a_series_is_filled_in_alone_as_beside_others()
     model = SeriesAligner(missing="interpolate", **QUICK).fit(x)
     x[2, 8:] = np.nan
     np.testing.assert_array_equal(model.transform(x[2:3]), model.transform(x)[2:3])
+
+
+@pytest.mark.parametrize("kind", [SeriesAligner, TimeWarpClassifier])
+def test_series_with_more_channels_than_moments_are_mentioned(kind):
+    """Other libraries have time before channels; the warning is about the line that calls."""
+    x, own = np.random.default_rng(0).normal(size=(4, 9, 3)), {"epochs": 1} if kind is TimeWarpClassifier else {}
+    said = r"X: received series of 9 channels and 3 moments; accepted are \(n, channels, time\): np.swapaxes\(X, 1, 2\)"
+    with pytest.warns(UserWarning, match=said) as found:
+        kind(**QUICK, **own).fit(x, [0, 1] * 2)
+    assert found[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert kind(**QUICK, **own).fit(np.swapaxes(x, 1, 2), [0, 1] * 2).n_channels_in_ == 3
 
 
 @pytest.mark.filterwarnings("error")

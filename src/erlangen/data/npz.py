@@ -67,9 +67,8 @@ def npz(
     signals = _signals(path, x)
     if signals.dtype == torch.uint8 or signals.ndim == 4:
         return DataSet(signals, labels, classes, path.stem)
-    if split == "train" and _square(x):
+    if split == "train" and (how := _otherwise(x)):
         shape = ", ".join(map(str, x.shape))
-        how = f"series of {x.shape[1]} channels; as grey images their shape would be ({shape}, 1)"
         LOG.warning("%s: x of shape (%s) in floating-point are read as %s.", path, shape, how)
     length = None
     with naming(path):
@@ -119,9 +118,15 @@ def _labels(path: Path, count: int, y: np.ndarray, arrays: dict[str, np.ndarray]
     return torch.from_numpy(y.astype(np.int64)), tuple(map(str, named.tolist()))
 
 
-def _square(x: np.ndarray) -> bool:
-    """Whether series have the form and the levels of square grey images, which they might be meant for."""
-    return x.ndim == 3 and x.shape[1] == x.shape[2] and bool(x.min() >= 0 and x.max() <= 1)
+def _otherwise(x: np.ndarray) -> str:
+    """What to say of series that may be meant for something else: square grey images, or time before channels."""
+    if x.ndim != 3 or x.shape[1] < x.shape[2]:
+        return ""
+    (n, channels, moments), read = x.shape, f"series of {x.shape[1]} channels"
+    if channels > moments:
+        return f"{read} and {moments} moments; np.swapaxes(x, 1, 2) is to be stored if time comes first"
+    grey = x.min() >= 0 and x.max() <= 1
+    return f"{read}; as grey images their shape would be ({n}, {channels}, {moments}, 1)" if grey else ""
 
 
 def _signals(path: Path, x: np.ndarray) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -134,6 +135,7 @@ class SeriesEstimator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             width = X.shape[-1] if isinstance(X, np.ndarray) else self.length_in_
             self.n_features_in_ = self.n_channels_in_ * width
             self._check_ends(width)
+            self._mention_order()
         elif x.shape[1] != self.n_channels_in_:
             raise ValueError(f"X: received {x.shape[1]} channels; accepted is {self.n_channels_in_}, as in fit")
         if x.shape[-1] < 2:
@@ -145,6 +147,13 @@ class SeriesEstimator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if self.missing == self.unequal == "raise" and self.length_in_ < width:
             got = f"no value but NaN in the last {width - self.length_in_} of {width} moments of all series"
             raise ValueError(f"X: received {got}; accepted is none, or missing='interpolate' to leave these out")
+
+    def _mention_order(self) -> None:
+        """Says how series are read that have more channels than moments: other libraries have time before channels."""
+        channels, length = self.n_channels_in_, self.length_in_
+        if channels > length:
+            got = f"X: received series of {channels} channels and {length} moments; accepted are (n, channels, time)"
+            warnings.warn(f"{got}: np.swapaxes(X, 1, 2) has them if time comes first", stacklevel=5)
 
     def _array(self, X: Any, reset: bool) -> np.ndarray:
         """An array, checked as scikit-learn checks it; of series `(n, time)` it also compares lengths and names."""
