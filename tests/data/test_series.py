@@ -309,6 +309,17 @@ def test_columns_whose_names_do_not_count_are_mentioned(tmp_path, caplog, names,
     assert [record.getMessage().startswith(told) for record in caplog.records] == [True] * said
 
 
+def test_channels_that_may_be_none_are_mentioned(tmp_path, caplog):
+    """A time that nobody has named, and what is the same all along."""
+    rows = ["a,0.1,on,5,1", "a,0.2,on,5,3", "a,0.3,on,5,2", "b,0,on,6,1", "b,0.11,on,6,2", "b,0.2,on,6,3"]
+    write(tmp_path / "long.csv", "\n".join(["trial,s,label,age,v", *rows]))
+    said = f"{tmp_path / 'long.csv'}: the column %s is read as a channel, which is constant or rises evenly in every"
+    for options, named in (({}, ["s", "age"]), ({"time": "s"}, ["age"])):
+        caplog.clear()
+        assert read_series(tmp_path / "long.csv", series="trial", **options).x.shape == (2, len(named) + 1, 3)
+        assert [each.getMessage().split(" series;")[0] for each in caplog.records] == [said % name for name in named]
+
+
 def test_labels_that_are_numbers_are_compared_by_value(tmp_path):
     for ending, cut in (("csv", ","), ("tsv", "\t")):
         rows = ["1,5,6", "1.0,7,8", "2,3,4", "90071992547409931,3,4", "90071992547409932,3,4", "1.5,1,2"]

@@ -84,7 +84,10 @@ def read_series(
         raise ValueError(f"time: received {time!r} without series; accepted where a row is a moment of a series")
     with naming(path):
         table = Table.read(path, {label, series, time})
-        signals, labels = table.wide(label, path) if series is None else table.long(label, series, time, unequal)
+        if series is None:
+            signals, labels = table.wide(label, path)
+        else:
+            signals, labels = table.long(label, series, time=time, unequal=unequal, path=path)
         x, kept = stack_series(signals, **handling)
     classes = sorted(set(labels), key=_by_value)
     y = torch.tensor([classes.index(one) for one in labels])
@@ -206,7 +209,7 @@ class Table(NamedTuple):
         return signals, [self.label(k, at) for k in range(len(self.rows))]
 
     def long(
-        self, label: str | None, series: str, time: str | None, unequal: Unequal
+        self, label: str | None, series: str, *, time: str | None, unequal: Unequal, path: Path
     ) -> tuple[list[np.ndarray], list[str]]:
         """One moment to a row."""
         at = self.column(series, "series")
@@ -226,6 +229,7 @@ class Table(NamedTuple):
             if unequal != "resample":  # which gives all series one length, however long they took
                 self._check_paces(members, when)
         signals = [np.array([[self.number(k, i) for k in rows] for i in channels]) for rows in members.values()]
+        _mention_channels([(self.names or [])[i] for i in channels], signals, path)
         return signals, [self._one_label(name, rows, kind) for name, rows in members.items()]
 
     def _named(self) -> list[int]:
@@ -308,6 +312,15 @@ def _check_moments(names: Sequence[str], path: Path) -> None:
         raise ValueError(f"received {got}; accepted are moments and labels; others are left out of the file")
     read = "moments, a series to a row; where a row is a moment, `series` names the column that says of which series"
     LOG.warning("%s: the columns %s are read as %s.", path, shorten([name for name in names if name]), read)
+
+
+def _mention_channels(names: Sequence[str], signals: Sequence[np.ndarray], path: Path) -> None:
+    """Says which channels may be none: a time or an index, and what is known of whole series, such as an age."""
+    for name, *values in zip(names, *signals, strict=True):
+        steps = [np.diff(one) for one in values if len(one) > 2]
+        if steps and all(not each.any() or 0 < each.max() < UNEVEN * each.min() for each in steps):
+            how = "a channel, which is constant or rises evenly in every series; `time` names the column that says when"
+            LOG.warning("%s: the column %s is read as %s.", path, name, how)
 
 
 def _check_order(names: Sequence[str]) -> None:
