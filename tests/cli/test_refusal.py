@@ -76,7 +76,7 @@ def test_sentences(name, message, said):
     ],
 )
 def test_what_symmetries_cannot_do_is_a_sentence(option, value, tmp_path, capsys):
-    np.savez(tmp_path / "data.npz", x=np.tile(np.eye(8, dtype=np.uint8), (4, 1, 1)), y=np.zeros(4, np.int64))
+    np.savez(tmp_path / "data.npz", x=np.tile(255 * np.eye(8, dtype=np.uint8), (4, 1, 1)), y=np.zeros(4, int))
     arguments = ["symmetries", str(tmp_path / "data.npz"), "--output", str(tmp_path), "--steps", "1", "1"]
     assert cli.main([*arguments, option, value]) == 2
     assert capsys.readouterr().err.startswith(f"erlangen: {option}: received ")

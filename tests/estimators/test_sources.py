@@ -1,14 +1,18 @@
 """Where the images of a run come from: what counts as one, and on what ground it lies."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from erlangen.audit.case import as_data
 from erlangen.cli.audit import Audit
+from erlangen.data import DataSet
 from erlangen.estimators import RunConfig
 from erlangen.estimators.runs import DATA, write_record
-from erlangen.estimators.sources import describe_data, load_images, load_parts
+from erlangen.estimators.sources import check_parts, describe_data, load_images, load_parts
 
 
 def squares(folder, n=3, size=16):
@@ -53,6 +57,18 @@ def test_a_grey_test_part_of_pictures_in_colour_has_their_channels(tmp_path):
     assert train.x.shape[1:] == test.x.shape[1:] == (3, 16, 16)
     assert test.x[1, :, 0, 0].tolist() == [40, 40, 40]
     assert test.files[1].name == "1.png"
+
+
+@pytest.mark.parametrize(("most", "said"), [(0, True), (1, None), (2, True), (16, True), (17, False)])
+def test_bytes_that_are_all_but_black_are_refused_or_mentioned(most, said, caplog):
+    """Masks of 0 and 1 are divided by 255, and 12 bits in files of 16 come to 16 of it."""
+    x = torch.zeros(4, 1, 8, 8, dtype=torch.uint8)
+    x[0, 0, 0, 0] = most
+    data = DataSet(x, torch.tensor([0, 1, 0, 1]), ("a", "b"), "mine")
+    words = f"data: received images in uint8 in which no level is more than {most} of 255"
+    with nullcontext() if said is not None else pytest.raises(ValueError, match=f"{words}; accepted .* 255 [*] x"):
+        check_parts(data, None)
+    assert caplog.text.count(f"{words}, nearly black") == bool(said)
 
 
 def drawing(folder, name, level, alpha=255):

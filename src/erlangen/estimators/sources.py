@@ -26,6 +26,7 @@ from .config import RunConfig, check_background
 
 __all__ = [
     "LARGEST",
+    "check_bytes",
     "check_levels",
     "check_parts",
     "check_sides",
@@ -44,6 +45,7 @@ LARGEST = 64  # the side to which pictures are resized unless the user says othe
 HANDLING, COLUMNS = ("missing", "unequal"), ("label", "series", "time")  # of series
 LEAST = 8  # what the encoder of a conditional needs, and what a turn needs to be seen
 NEAR = 1e-3  # what rounding may add to a level
+DARK = 16  # of 255: what 12 bits come to in a file of 16
 ROUNDING = 1e-14  # of the size of values, up to which they are the same
 
 
@@ -243,11 +245,24 @@ def check_levels(name: str, x: Tensor) -> None:
         raise ValueError(f"{name}: received {got}; accepted are images within [0, 1] or in uint8")
 
 
+def check_bytes(name: str, x: Tensor) -> None:
+    """Refuses to learn from images in uint8 that are 0 and 1, all but black, and mentions what is nearly as dark."""
+    if x.ndim != 4 or x.dtype != torch.uint8 or (most := int(x.max())) > DARK:
+        return
+    got = f"images in uint8 in which no level is more than {most} of 255"
+    if most == 1:
+        raise ValueError(f"{name}: received {got}; accepted are levels up to 255, as 255 * x has them")
+    LOG.warning(
+        "%s: received %s, nearly black: pictures with fewer bits than their files are to be stretched.", name, got
+    )
+
+
 def check_parts(data: DataSet, test: DataSet | None) -> None:
     """Raises a `ValueError` for data from which no classifier can be trained, or parts that do not match."""
     shape = tuple(data.x.shape[1:])
     what = "images" if len(shape) == 3 else "series"
     check_sides("data", shape[1:])
+    check_bytes("data", data.x)
     for name, part in {"data": data, "test": test}.items():
         if part is not None and part.x.is_floating_point() and not bool(part.x.isfinite().all()):
             raise ValueError(f"{name}: received NaN or infinite values; accepted are finite ones")

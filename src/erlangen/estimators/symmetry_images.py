@@ -11,7 +11,7 @@ from torch import Tensor
 from ..data import DataSet
 from ..transforms.warp import as_signal
 from ..utils.shapes import check_tensor, describe
-from .sources import check_sides, some_rows
+from .sources import check_bytes, check_sides, some_rows
 
 __all__ = ["Ground", "colour_of", "ground_of", "learnable", "levels", "on_black"]
 
@@ -37,6 +37,7 @@ def learnable(X: DataSet | Tensor | np.ndarray) -> Tensor:
         level = ", ".join(dict.fromkeys(f"{one:.4g}" for one in low.tolist()))
         got = f"{len(x)} images in which every pixel is {level}"
         raise ValueError(f"X: received {got}; accepted are images that show something")
+    check_bytes("X", x)
     return x
 
 
