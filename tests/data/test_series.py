@@ -309,6 +309,15 @@ def test_columns_whose_names_do_not_count_are_mentioned(tmp_path, caplog, names,
     assert [record.getMessage().startswith(told) for record in caplog.records] == [True] * said
 
 
+@pytest.mark.parametrize(("names", "said"), [("1,2,4", "2 and 4"), ("t9,t3,t2", "t9 and t3"), ("0,0.1,0.21", None)])
+def test_moments_at_uneven_steps_are_mentioned(tmp_path, caplog, names, said):
+    """A column that was left out makes a step twice as long."""
+    write(tmp_path / "mine.csv", f"label,{names}\na,1,0,5\n")
+    assert read_series(tmp_path / "mine.csv").x.tolist() == [[[1, 0, 5]]]
+    told = [] if said is None else [f"moments at even steps, but {said} are further apart than others."]
+    assert [record.getMessage().split("are read as ")[1] for record in caplog.records] == told
+
+
 def test_channels_that_may_be_none_are_mentioned(tmp_path, caplog):
     """A time that nobody has named, and what is the same all along."""
     rows = ["a,0.1,on,5,1", "a,0.2,on,5,3", "a,0.3,on,5,2", "b,0,on,6,1", "b,0.11,on,6,2", "b,0.2,on,6,3"]

@@ -300,7 +300,7 @@ def _check_moments(names: Sequence[str], path: Path) -> None:
         stems.setdefault(COUNT.sub("", name) if _words([name]) else "", []).append(name)
     kinds = sorted(stems.values(), key=len, reverse=True)
     for kind in kinds:
-        _check_order(kind)
+        _check_order(kind, path)
     if len(kinds) < 2:
         return
     first, second, others = kinds[0], kinds[1], [name for kind in kinds[1:] for name in kind]
@@ -323,13 +323,20 @@ def _mention_channels(names: Sequence[str], signals: Sequence[np.ndarray], path:
             LOG.warning("%s: the column %s is read as %s.", path, name, how)
 
 
-def _check_order(names: Sequence[str]) -> None:
+def _check_order(names: Sequence[str], path: Path) -> None:
     """Refuses moments out of order, such as x1, x10, x2, or once more from the first, where names have numbers."""
-    steps = np.sign(np.diff([_count(name) for name in names]))
-    if len(steps) and not np.isnan(steps).any() and (steps != (steps[0] or 1)).any():
+    counts = np.diff([_count(name) for name in names])
+    if not len(counts) or np.isnan(counts).any():
+        return
+    steps = np.sign(counts)
+    if (steps != (steps[0] or 1)).any():
         k = int(np.flatnonzero(steps != (steps[0] or 1))[0])
         got = f"the column {names[k + 1]} after {names[k]}"
         raise ValueError(f"received {got}; accepted are moments of one channel in their order")
+    if np.abs(counts).max() >= UNEVEN * np.abs(counts).min():
+        k = int(np.abs(counts).argmax())
+        where = f"moments at even steps, but {names[k]} and {names[k + 1]} are further apart than others"
+        LOG.warning("%s: the columns %s are read as %s.", path, shorten(names, 4), where)
 
 
 def _count(name: str) -> float:
