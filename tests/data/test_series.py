@@ -338,6 +338,12 @@ def test_labels_that_are_numbers_are_compared_by_value(tmp_path):
         assert data.y[0] == data.y[1]
 
 
+def test_numbers_of_series_are_compared_by_value(tmp_path):
+    """As labels are: tables that were joined have 1 and 1.0."""
+    write(tmp_path / "long.csv", "trial,label,v\n1,a,5\n1.0,a,6\n2.0,a,7\n2,a,9\n")
+    assert read_series(tmp_path / "long.csv", series="trial").x.tolist() == [[[5, 6]], [[7, 9]]]
+
+
 def test_moments_are_put_in_the_order_of_their_times(tmp_path):
     rows = ["trial,ms,x", "a,20.1,3", "a,0,1", "b,5,7", "a,10,2", "b,15,8", "b,25,9"]
     write(tmp_path / "long.csv", "\n".join(rows))

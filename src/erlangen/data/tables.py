@@ -221,7 +221,7 @@ class Table(NamedTuple):
             raise ValueError(f"received the columns {shorten(self.names or [])}; accepted is one more, with values")
         members: dict[str, list[int]] = {}
         for k, row in enumerate(self.rows):
-            if not (name := row[at].strip()):
+            if not (name := whole(row[at])):
                 raise ValueError(f"line {self.lines[k]}: received no {series!r}; accepted is one for each moment")
             members.setdefault(name, []).append(k)
         if when is not None:
