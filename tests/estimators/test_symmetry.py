@@ -122,9 +122,9 @@ def test_the_report_says_for_every_coordinate_how_far(finder, tmp_path):
         assert row["low"] <= row["half_range"] <= row["high"]
         little = min(0.05 * row["looked"], 5 * row["error"])  # a twentieth of it, or several times the error,
         assert row["least"] == max(little, 1 / 32)  # or half a pixel
-        mean, chance = found.half_ranges[:, list(rows).index(row["name"])].mean(), 0.5 / 10**0.5
+        mean = found.half_ranges[:, list(rows).index(row["name"])].mean()
         sure = row["error"] <= max(0.5 * row["least"], 0.2 * row["half_range"])
-        sure &= row["gap"] <= max(0.5 * row["least"], (0.2 + chance) * mean)
+        sure &= row["gap"] <= max(0.5 * row["least"], 0.2 * mean, row["chance"])
         assert row["occurs"] == ((row["half_range"] > row["least"]) if sure else None)
     assert str(found).count("\n") == 3
     page, content = found.save(tmp_path)
