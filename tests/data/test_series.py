@@ -309,6 +309,15 @@ def test_columns_whose_names_do_not_count_are_mentioned(tmp_path, caplog, names,
     assert [record.getMessage().startswith(told) for record in caplog.records] == [True] * said
 
 
+@pytest.mark.parametrize(("classes", "rows", "said"), [(10, 10, True), (9, 9, False), (10, 11, False)])
+def test_classes_of_a_series_each_are_mentioned(tmp_path, caplog, classes, rows, said):
+    """They may be numbers of series, or the first moments of a table without names or labels."""
+    write(tmp_path / "mine.csv", "\n".join(f"{k % classes},5,{k + 0.5}" for k in range(rows)))
+    assert len(read_series(tmp_path / "mine.csv").classes) == classes
+    told = f"each of {rows} series has a class of its own, 0, 1, 2, 3, …; `label` names the column of classes"
+    assert (told in caplog.text) == said == bool(caplog.records)
+
+
 @pytest.mark.parametrize(("names", "said"), [("1,2,4", "2 and 4"), ("t9,t3,t2", "t9 and t3"), ("0,0.1,0.21", None)])
 def test_moments_at_uneven_steps_are_mentioned(tmp_path, caplog, names, said):
     """A column that was left out makes a step twice as long."""

@@ -28,6 +28,7 @@ SERIES = (".csv", ".ts", ".tsv")
 # The last number, time or date of a name.
 COUNT = re.compile(r"(?:[-+.:/ 0-9]*[0-9]T)?[-+.:/ ]*[0-9][-+.:/ 0-9]*Z?(?=[^0-9]*$)")
 COMMAS = re.compile(r"[+-]?[0-9]+(,[0-9]+)?")  # numbers with decimal commas, which are refused, but are no names
+MANY = 10  # series that are not all of classes of their own, unless these are numbers of series, or moments
 AXIS = 8  # numbers that make an axis of moments, if they are evenly spaced
 ROUNDED = 1.05  # the longest step over the shortest of an axis, whose numbers are rounded
 UNEVEN = 1.5  # the longest step over the shortest: clocks tremble, but a moment that lacks makes a step twice as long
@@ -90,6 +91,9 @@ def read_series(
             signals, labels = table.long(label, series, time=time, unequal=unequal, path=path)
         x, kept = stack_series(signals, **handling)
     classes = sorted(set(labels), key=_by_value)
+    if len(classes) == len(labels) >= MANY:
+        how = "`label` names the column of classes, or is None where there is none"
+        LOG.warning("%s: each of %d series has a class of its own, %s; %s.", path, len(labels), shorten(labels, 4), how)
     y = torch.tensor([classes.index(one) for one in labels])
     return DataSet(x, y[kept], tuple(classes), path.stem)
 
