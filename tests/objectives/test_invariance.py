@@ -344,3 +344,10 @@ def test_inputs_have_the_type_of_the_classifier():
         assert torch.equal(found["loss"], same["loss"])
     with pytest.raises(ValueError, match=r"^x: received a float64 .*, but the model is torch.bfloat16"):
         still(net().bfloat16(), Rotations(4))((X, Y))
+
+
+@pytest.mark.parametrize("rest", [(), (nn.Flatten(0),)])
+def test_a_classifier_with_one_logit_is_refused(rest):
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 1), *rest)
+    with pytest.raises(ValueError, match=r"^model: received a .* tensor .*; accepted is a classifier with logits \("):
+        InvarianceRegularised(model, Flips())((X, torch.zeros_like(Y)))

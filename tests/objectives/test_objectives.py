@@ -273,6 +273,15 @@ def test_bad_batches(batch, match, build):
 
 
 @pytest.mark.parametrize("kind", [LearningToTransform, HandMade, Plain])
+def test_a_classifier_with_one_logit_is_refused(kind):
+    """Its softmax is 1: the loss would be 0 and the accuracy 1 for labels 0."""
+    one = nn.Sequential(nn.Flatten(), nn.Linear(64, 1))
+    objective = kind(Averaged(one, Affine("angle"), GlobalUniform.over(Affine("angle"), 1), samples=2))
+    with pytest.raises(ValueError, match=r"^model: received .*; accepted is a classifier with logits \(N, K\) of two"):
+        objective((X, torch.zeros_like(Y)))
+
+
+@pytest.mark.parametrize("kind", [LearningToTransform, HandMade, Plain])
 def test_labels_of_any_integer_type(kind):
     objective = kind(model(GlobalUniform)).eval()
     losses = []

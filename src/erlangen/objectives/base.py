@@ -204,7 +204,11 @@ def labelled(batch: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
 
 
 def check_within(y: Tensor, scores: Tensor) -> None:
-    """Raises a `ValueError` for labels without a score, where that can be seen without a synchronisation."""
+    """Raises a `ValueError` for labels without a score, where that can be seen without a synchronisation.
+
+    A single score is refused too: its softmax is 1, so that the loss is 0 whatever is learned.
+    """
+    check_tensor("model", scores, "a classifier with logits (N, K) of two classes or more", scores.shape[-1] > 1)
     if eager_on_cpu(y):
         accepted = f"labels from 0 to {scores.shape[-1] - 1}"
         check_true("batch", (y >= 0) & (y < scores.shape[-1]), "labels that the classifier has no score for", accepted)

@@ -200,7 +200,8 @@ class InvarianceRegularised(Objective):
     def classify(self, x: Tensor) -> Tensor:
         """The logits of inputs as they are, `(B, K)`."""
         logits = logits_of(self.model(x if self.normalise is None else self.normalise(x)))
-        return check_tensor("model", logits, f"a classifier with logits ({len(x)}, K)", logits.shape[:1] == x.shape[:1])
+        ok = logits.ndim == 2 and len(logits) == len(x)
+        return check_tensor("model", logits, f"a classifier with logits ({len(x)}, K)", ok)
 
     def _first(self, x: Tensor, q: Distribution) -> tuple[Tensor, Tensor]:
         """What the classifier is trained on, and the log-weight of its choice, which is 0 but for its gradient."""
