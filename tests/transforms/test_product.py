@@ -299,10 +299,21 @@ def test_bad_factors():
         Product()
     with pytest.raises(ValueError, match="received str 'Affine'"):
         Product(Affine(), "Affine")
-    with pytest.raises(ValueError, match="received Affine, which moves images, and TimeAffine, which moves series"):
+    with pytest.raises(ValueError, match="received Affine, which acts on images, and TimeAffine, which acts on series"):
         Product(TimeAffine(), Flips(), Affine())
+    with pytest.raises(ValueError, match="received HSV, which acts on images, and TimeAffine, which acts on series"):
+        Product(HSV(), TimeAffine())
+    with pytest.raises(ValueError, match="received Rotations, which acts on images, and TimeAffine"):
+        Product(TimeAffine(), Rotations(4))
     with pytest.raises(ValueError, match="not invertible"):
         Product(Crop(), HSV()).inverse(torch.zeros(2, 7))
+
+
+@pytest.mark.parametrize(
+    ("factors", "dims"), [((Flips(), TimeAffine()), 1), ((Flips(), HSV()), 2), ((Flips(), Shifts(2)), 0)]
+)
+def test_a_product_acts_on_the_signals_of_its_factors(factors, dims):
+    assert Product(*factors).dims == dims
 
 
 def test_labels_are_not_clipped_as_colours_are():

@@ -79,7 +79,7 @@ class Method:
 
 def _encoder(transform: Transform, channels: int) -> nn.Module:
     """What describes an image, or a series, to a conditional."""
-    if getattr(transform, "dims", 2) == 2:
+    if transform.dims != 1:
         return EmbeddingCNN(channels, FEATURES)
     parts = SeriesLocaliser(channels, widths=(16, 32, 16), bins=8, dropout=0.0)
     return nn.Sequential(parts, nn.Linear(parts.features, FEATURES))

@@ -98,6 +98,8 @@ class Transform(nn.Module):
     element_shape: tuple[int, ...]
     # What the action changes. Actions on positions and on colours commute; two actions on positions need not.
     acts_on: str = "positions"
+    # The sides of the signals that it acts on: 2 for images, 1 for series, 0 for both.
+    dims: int = 0
     # Buffers that keep float64 in a module of any type, where a device has it: geometry is computed in the type of what
     # is moved.
     precise: tuple[str, ...] = ()

@@ -145,6 +145,7 @@ class PointGroup(Permutations):
         **kwargs: interpolation, padding and fill, see `Spatial`.
     """
 
+    dims = 2
     precise = ("matrices",)
     matrices: Tensor
 

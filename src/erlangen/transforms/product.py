@@ -15,7 +15,6 @@ from .base import FiniteGroup, Group, Transform
 from .colour import check_levels, clip
 from .discrete import Permutations
 from .matrix import compose_matrices
-from .spatial import Spatial
 from .warp import as_signal
 
 __all__ = ["Product"]
@@ -71,6 +70,7 @@ class Product(Transform):
         )
         self.factors = nn.ModuleList(parts)  # pyright: ignore[reportAttributeAccessIssue]
         self.acts_on = parts[0].acts_on if len({f.acts_on for f in parts}) == 1 else "positions and colours"
+        self.dims = max(f.dims for f in parts)
         self.invertible = all(f.invertible for f in parts)
         moving = [f for f in parts if f.acts_on == "positions"]
         # Matrices can change places; anything else needs to be told the order.
@@ -198,9 +198,9 @@ def _flatten(factors: Sequence[Any]) -> list[Transform]:
     if wrong := [f for f in factors if not isinstance(f, Transform)]:
         raise ValueError(f"factors: received {describe(wrong[0])}; accepted are transforms")
     parts = [part for f in factors for part in (f.factors if isinstance(f, Product) else [f])]
-    kinds = {f.dims: type(f).__name__ for f in parts if isinstance(f, Spatial)}
+    kinds = {f.dims: type(f).__name__ for f in parts if f.dims}
     if len(kinds) > 1:
-        got = f"{kinds[2]}, which moves images, and {kinds[1]}, which moves series"
+        got = f"{kinds[2]}, which acts on images, and {kinds[1]}, which acts on series"
         raise ValueError(f"factors: received {got}; accepted are transforms of the same kind of signal")
     return parts
 

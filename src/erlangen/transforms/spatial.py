@@ -44,7 +44,6 @@ class Spatial(Transform):
         **kwargs: see `Transform`.
     """
 
-    # 2 for images, 1 for series.
     dims: int = 2
 
     def __init__(
