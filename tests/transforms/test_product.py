@@ -242,6 +242,44 @@ def test_inverse_undoes(product):
     assert torch.allclose(product.act_points(product.inverse(product.inverse(g)), p), product.act_points(g, p))
 
 
+class Tone(Group):
+    """Levels plus v, or times e^v: groups of a user's own, which do not commute with each other."""
+
+    element_shape = (1,)
+
+    def __init__(self, name, acts_on="colours"):
+        super().__init__((name,), torch.tensor([[-1.0], [1.0]]))
+        self.acts_on = acts_on
+
+    def element(self, v):
+        return self.coordinates(v)
+
+    def act(self, g, x):
+        g = g[..., None, None]
+        return x * g.exp() if self.names == ("contrast",) else x + g
+
+    def act_points(self, g, p, size=None):
+        return p.expand(*g.shape[:-2], *p.shape)
+
+    def inverse(self, g):
+        return -g
+
+
+@pytest.mark.parametrize("acts_on", [("colours", "colours"), ("colours", "tones"), ("positions", "tones")])
+def test_the_order_is_kept_of_whatever_need_not_commute(acts_on):
+    product = Product(Tone("contrast", acts_on[0]), Tone("brightness", acts_on[1]))
+    assert not isinstance(product, Group)
+    x, g = torch.rand(3, 2, 4, 4), product.element(torch.randn(3, 2))
+    torch.testing.assert_close(product.act(product.inverse(g), product.act(g, x)), x)
+
+
+def test_what_is_no_level_is_not_clipped():
+    up, down = torch.full((1, 1), 0.7), torch.full((1, 1), -0.7)
+    x = 3 * torch.randn(1, 2, 4, 4)
+    both = Product(Affine("tx"), Tone("brightness"), Tone("brightness"))
+    torch.testing.assert_close(both(x, torch.cat((0 * up, up, down), -1)), x)
+
+
 def test_elements_of_both_orders_in_one_batch():
     product = Product(Rotations(4), Flips(), Affine("angle"))
     x = torch.rand(4, 2, 6, 6)

@@ -96,10 +96,12 @@ class Transform(nn.Module):
 
     invertible: bool = False
     element_shape: tuple[int, ...]
-    # What the action changes. Actions on positions and on colours commute; two actions on positions need not.
+    # What the action changes. Actions on positions and on colours commute; any other two need not.
     acts_on: str = "positions"
     # The sides of the signals that it acts on: 2 for images, 1 for series, 0 for both.
     dims: int = 0
+    # Whether it acts on levels in [0, 1] alone, to which a product therefore clips what interpolation overshoots.
+    levels: bool = False
     # Buffers that keep float64 in a module of any type, where a device has it: geometry is computed in the type of what
     # is moved.
     precise: tuple[str, ...] = ()

@@ -41,6 +41,7 @@ class HSV(Group):
     element_shape = (3,)
     acts_on = "colours"
     dims = 2
+    levels = True
 
     def __init__(self, *names: str, bounds: Bounds | None = None) -> None:
         names = names or NAMES

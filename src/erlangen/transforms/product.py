@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import combinations
 from typing import Any, Self
 
 import torch
@@ -53,7 +54,7 @@ class Product(Transform):
         if cls is not Product or not factors:  # copies come without factors and know their class
             return super().__new__(cls)
         parts = _flatten(factors)
-        commuting = len({f.acts_on for f in parts}) == len(parts) and all(isinstance(f, Group) for f in parts)
+        commuting = not _unlike(parts) and all(isinstance(f, Group) for f in parts)
         return super().__new__(_GroupProduct if commuting else cls)  # pyright: ignore[reportArgumentType]
 
     def __init__(self, *factors: Transform) -> None:
@@ -69,12 +70,11 @@ class Product(Transform):
             supports=[s for f in parts for s in f.supports],
         )
         self.factors = nn.ModuleList(parts)  # pyright: ignore[reportAttributeAccessIssue]
-        self.acts_on = parts[0].acts_on if len({f.acts_on for f in parts}) == 1 else "positions and colours"
+        self.acts_on = " and ".join(sorted({f.acts_on for f in parts}, reverse=True))
         self.dims = max(f.dims for f in parts)
         self.invertible = all(f.invertible for f in parts)
-        moving = [f for f in parts if f.acts_on == "positions"]
-        # Matrices can change places; anything else needs to be told the order.
-        self.ordered = self.invertible and len(moving) > 1 and not all(isinstance(f, MatrixGroup) for f in moving)
+        # Matrices can change places; anything else that does not commute needs to be told the order.
+        self.ordered = self.invertible and not all(isinstance(f, MatrixGroup) for f in _unlike(parts))
         self.sizes = [math.prod(f.element_shape) for f in parts]
         self.element_shape = (sum(self.sizes) + self.ordered,)
 
@@ -156,7 +156,7 @@ class Product(Transform):
             batch = out.shape[: samples + 1]
             h = h.expand(*batch, *factor.element_shape).flatten(0, samples)
             signal = out.flatten(0, samples)
-            if action is _act and factor.acts_on == "colours" and x.ndim == 4:
+            if action is _act and factor.levels:
                 if x.is_floating_point():
                     check_levels(x)
                 else:  # nearest neighbours keep bytes, others make levels of them in a type of their own
@@ -203,6 +203,12 @@ def _flatten(factors: Sequence[Any]) -> list[Transform]:
         got = f"{kinds[2]}, which acts on images, and {kinds[1]}, which acts on series"
         raise ValueError(f"factors: received {got}; accepted are transforms of the same kind of signal")
     return parts
+
+
+def _unlike(factors: Sequence[Transform]) -> list[Transform]:
+    """Those factors whose action need not commute with that of another."""
+    pairs = combinations(factors, 2)
+    return [f for pair in pairs if {f.acts_on for f in pair} != {"positions", "colours"} for f in pair]
 
 
 def _unique(names: Sequence[Sequence[str]]) -> list[str]:
