@@ -170,11 +170,20 @@ NARROW = Affine("tx", "ty", "angle", factored=True, bounds={"angle": (0, 2 * tor
         (TURNS, {"inference": ()}, r"inference: received tuple \(\); accepted is a sequence of widths"),
         (TURNS, {"generative": 8}, "generative: received int 8; accepted is a sequence of widths"),
         (TURNS, {"generative": (0,)}, "generative: received int 0; accepted is an integer > 0"),
+        (TURNS, {"foo": 2}, r"flow: received \['foo'\]; accepted are settings of a SplineFlow, \['base', 'spread',"),
     ],
 )
 def test_what_is_wrong_has_the_name_that_it_was_given_by(group, change, words):
     with pytest.raises(ValueError, match=f"^{words}"):
         SymmetryModel.over(group, (3, 8, 8), **{**SMALL, **change})
+
+
+@pytest.mark.parametrize(("group", "shape"), [(COLOURED, (1, 8, 8)), (HSV(), (3, 8)), (Affine("angle"), (1, 8))])
+def test_shapes_are_those_on_which_the_group_acts(group, shape):
+    with pytest.raises(
+        ValueError, match=r"^shape: received \(.*, on which .* does not act \(x: received .* accepted by"
+    ):
+        SymmetryModel.over(group, shape, **SMALL)
 
 
 @pytest.mark.parametrize("name", ["affine", "series"])

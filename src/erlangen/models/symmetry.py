@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
+from inspect import signature
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -128,6 +129,8 @@ class SymmetryModel(nn.Module):
         _check_anchored(group, anchored)
         if copies is not None:
             check_copies(group, copies)
+        _check_acts(group, shape)
+        _check_flow(flow)
         see, bounded = MLP(pixels, _widths("inference", inference)), bounded and not anchored
         freed: Any = ("anchored", True) if anchored else ("bounded", False)
         bounds = {} if bounded else {"bounds": check_unbounded(group, *freed)}
@@ -246,6 +249,21 @@ def _check_group(group: object) -> None:
     if not isinstance(group, Group) or group.support.is_discrete:
         accepted = "a Group with continuous coordinates (prototypes need inverses)"
         raise ValueError(f"group: received {type(group).__name__}; accepted is {accepted}")
+
+
+def _check_acts(group: Group, shape: Sequence[int]) -> None:
+    """Raises a `ValueError` unless a group acts on signals of a shape: colours are of three channels."""
+    try:
+        group(group.bounds.new_zeros(1, *shape), group.origin.unsqueeze(0))
+    except ValueError as error:
+        got = f"{tuple(shape)}, on which {', '.join(group.names)} does not act"
+        raise ValueError(f"shape: received {got} ({error}); accepted is one on which the group acts") from None
+
+
+def _check_flow(flow: dict[str, Any]) -> None:
+    known = [name for name, p in signature(SplineFlow.__init__).parameters.items() if p.kind is p.KEYWORD_ONLY]
+    if unknown := [name for name in flow if name not in known]:
+        raise ValueError(f"flow: received {unknown}; accepted are settings of a SplineFlow, {known}")
 
 
 def _check_anchored(group: Group, anchored: object) -> None:
