@@ -27,7 +27,7 @@ from erlangen.distributions.mixture import MixtureDensity
 from erlangen.distributions.realnvp import _moebius, _moebius_slope
 from erlangen.transforms import Affine, Crop
 
-from .families import CONTEXT, FAMILIES
+from .families import CONTEXT, COORDINATES, FAMILIES
 
 
 @pytest.mark.parametrize("name", [n for n in FAMILIES if n != "dirac"])
@@ -194,3 +194,20 @@ def test_a_saturated_point_warns_through_quadrature():
     nn.init.constant_(conditional.loc.last.bias, 50.0)
     with pytest.warns(RuntimeWarning, match="bound"):
         quadrature(conditional(torch.zeros(8, CONTEXT)), 1)
+
+
+@pytest.mark.parametrize("coordinates", ["1", "2", "box", "cylinder"])
+@pytest.mark.parametrize("family", sorted(set(FAMILIES) - {"dirac"}))
+def test_nothing_is_dense_at_infinity_and_nan_stays_nan(family, coordinates):
+    d, kwargs = COORDINATES[coordinates]
+    q = FAMILIES[family](d, CONTEXT, **kwargs)(torch.randn(3, CONTEXT))
+    v = q.sample()
+    v[:, -1] = torch.tensor([math.inf, -math.inf, math.nan])
+    assert q.log_prob(v)[:2].eq(-math.inf).all()
+    assert q.log_prob(v)[2].isnan()
+
+
+def test_what_is_no_number_has_no_probability():
+    q = Categorical([[0.0], [1.0]], CONTEXT)(torch.randn(3, CONTEXT))
+    assert q.log_prob(torch.tensor([[math.inf], [0.5], [math.nan]]))[:2].eq(-math.inf).all()
+    assert q.log_prob(torch.full((3, 1), math.nan)).isnan().all()

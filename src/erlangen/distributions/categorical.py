@@ -13,7 +13,7 @@ from torch.distributions.constraints import Constraint
 from ..utils.shapes import check_count, check_finite, check_numbers, check_tensor, describe
 from .base import Conditional, Coordinates
 from .circle import by_kind, reach, shortest
-from .density import Density, Points, mean_of
+from .density import Density, Points, mean_of, nowhere
 from .heads import Head
 from .noise import Noise
 
@@ -116,9 +116,10 @@ class CategoricalDensity(Density):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The log-probability; minus infinity for what is no row of the table."""
-        matches = self._matches(self.coordinates(value))
+        value = self.coordinates(value)
+        matches = self._matches(value)
         chosen = torch.where(matches, self.log_probs, 0.0).sum(-1)
-        return torch.where(matches.any(-1), chosen, -math.inf)
+        return torch.where(matches.any(-1), chosen, nowhere(value))
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """The rows, `(n, *B, d)`."""

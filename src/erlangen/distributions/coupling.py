@@ -19,6 +19,7 @@ References:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 
@@ -145,8 +146,11 @@ class FlowDensity(Density):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The log-density, `(*S, *B)`."""
-        z, log_slope = self._through(self.coordinates(value), back=True)
-        return self.base.log_prob(z) - log_slope
+        value = self.coordinates(value)
+        # An infinite coordinate that a coupling reads would make NaN of the others.
+        far = by_kind(self.periodic, torch.isinf, lambda v: torch.zeros_like(v, dtype=torch.bool), value).any(-1)
+        z, log_slope = self._through(value.masked_fill(far.unsqueeze(-1), 0.0), back=True)
+        return torch.where(far, -math.inf, self.base.log_prob(z) - log_slope)
 
     def _through(self, z: Tensor, *, back: bool) -> tuple[Tensor, Tensor]:
         """Moves samples through the stack, or back; also the logarithm of the volume by which it stretches."""

@@ -16,7 +16,7 @@ from ..utils.shapes import check_count, check_same, check_tensor, expands
 from .circle import by_kind, circular_mean, reach, wrap
 from .noise import Noise
 
-__all__ = ["Density", "Points", "columns", "mean_of"]
+__all__ = ["Density", "Points", "columns", "mean_of", "nowhere"]
 
 
 class Points(NamedTuple):
@@ -223,6 +223,12 @@ def mean_of(points: Points, periodic: Sequence[bool], ends: tuple[Tensor, Tensor
 
     mean, error = by_kind(periodic, line, circle, points.v, *ends)
     return mean, error
+
+
+def nowhere(value: Tensor) -> Tensor:
+    """The log-density of points outside of a support: minus infinity, and NaN where a coordinate is NaN, `(...)`."""
+    nothing = torch.full_like(value[..., 0], -math.inf)
+    return nothing.masked_fill(value.isnan().any(-1), math.nan)
 
 
 def columns(v: Tensor, batch: torch.Size) -> tuple[Tensor, ...]:

@@ -100,7 +100,7 @@ class StandardT(nn.Module):
         if self.truncation is None:
             return self.log_prob(t)
         end = self.truncation + 2 * torch.finfo(t.dtype).eps * (self.truncation + shift)
-        return torch.where(t.abs() <= end, self.log_prob(t) - math.log(self.mass), -math.inf)
+        return torch.where(t.abs() > end, -math.inf, self.log_prob(t) - math.log(self.mass))
 
     def log_wrapped(self, delta: Tensor, scale: Tensor) -> Tensor:
         r"""The log-density around the circle, $\log \frac1\sigma \sum_k f((\delta + 2\pi k)/\sigma)$.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ from torch.distributions import constraints
 from ..utils.shapes import check_finite, check_tensor, check_true, expands
 from .base import Conditional
 from .circle import by_kind, reach
-from .density import Density, Points
+from .density import Density, Points, nowhere
 from .heads import FLOOR, Head, at_most, inverse_positive, positive
 from .noise import Noise
 
@@ -92,7 +91,7 @@ class UniformDensity(Density):
 
         value = by_kind(self.periodic, line, circle, self.coordinates(value), self.low - slack, *self.ends)
         inside = ((value >= self.low - slack) & (value <= self.high + slack)).all(-1)
-        return torch.where(inside, -self.entropy(), -math.inf)
+        return torch.where(inside, -self.entropy(), nowhere(value))
 
 
 class _Box(Conditional):
