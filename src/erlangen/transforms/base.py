@@ -76,6 +76,28 @@ def resolve_bounds(
     return torch.tensor(rows, dtype=torch.float64).reshape(-1, 2).T.contiguous()
 
 
+def _checked_names(names: object) -> tuple[str, ...]:
+    """The names of coordinates: strings, all different."""
+    ok = isinstance(names, Sequence) and not isinstance(names, str) and all(isinstance(name, str) for name in names)
+    if not ok or not names or len(set(names)) < len(names):  # pyright: ignore[reportArgumentType]
+        raise ValueError(f"names: received {describe(names)}; accepted are different names, such as ('tx', 'ty')")
+    return tuple(names)  # pyright: ignore[reportArgumentType]
+
+
+def _checked_bounds(bounds: object, d: int) -> Tensor:
+    """The range of each coordinate, `(2, d)`, in double precision or as it came."""
+    try:
+        rows = torch.as_tensor(bounds if isinstance(bounds, Tensor) else np.asarray(bounds, dtype=float))
+    except (TypeError, ValueError):
+        rows = torch.empty(0)
+    if rows.shape != (2, d) or not bool((rows[0] <= rows[1]).all() & rows.isfinite().all()):
+        got = rows.tolist() if rows.numel() else describe(bounds)
+        raise ValueError(
+            f"bounds: received {got}; accepted is a finite low <= high for each of {d} coordinates, (2, {d})"
+        )
+    return rows
+
+
 class Transform(nn.Module):
     r"""Something that can be done to a signal: $x, v \mapsto x'$.
 
@@ -112,15 +134,20 @@ class Transform(nn.Module):
     def __init__(
         self,
         names: Sequence[str],
-        bounds: Tensor,
+        bounds: Tensor | Sequence[Sequence[float]],
         *,
         origin: Sequence[float] | None = None,
         periods: Sequence[float] | None = None,
         supports: Sequence[Constraint] | None = None,
     ) -> None:
         super().__init__()
-        self.names = tuple(names)
-        start = torch.zeros(len(names)) if origin is None else torch.tensor(origin)
+        self.names = _checked_names(names)
+        bounds = _checked_bounds(bounds, len(names))
+        given = {"origin": origin, "periods": periods, "supports": supports}
+        if wrong := [name for name, row in given.items() if row is not None and len(row) != len(names)]:
+            got, accepted = describe(given[wrong[0]]), f"one for each of {', '.join(names)}, or None"
+            raise ValueError(f"{wrong[0]}: received {got}; accepted is {accepted}")
+        start = torch.zeros(len(names)) if origin is None else torch.as_tensor(origin).clone()
         dtype = torch.get_default_dtype()
         self.register_buffer("bounds", bounds.to(dtype), persistent=False)
         self.register_buffer("origin", start.to(dtype), persistent=False)
@@ -291,6 +318,16 @@ class Group(Transform):
         return g, h
 
 
+def _checked_table(table: object) -> Tensor:
+    """The table of a group: whole numbers, each once in every row and column, the identity first."""
+    accepted = "whole numbers (n, n), each of 0, …, n - 1 once in every row and column, those of index 0 in order"
+    ok = isinstance(table, Tensor) and table.ndim == 2 and table.dtype == torch.long
+    table = check_tensor("table", table, accepted, ok and table.shape[0] == table.shape[1] > 0)
+    order = torch.arange(len(table), device=table.device).expand_as(table)
+    latin = table.sort(0).values.equal(order.T) and table.sort(1).values.equal(order)
+    return check_tensor("table", table, accepted, latin and table[0].equal(order[0]) and table[:, 0].equal(order[0]))
+
+
 class FiniteGroup(Group):
     """A group with finitely many elements. Elements are indices, and so is the one coordinate.
 
@@ -306,7 +343,7 @@ class FiniteGroup(Group):
     inverses: Tensor
 
     def __init__(self, table: Tensor) -> None:
-        n = len(table)
+        n = len(_checked_table(table))
         bounds = torch.tensor([[0.0], [n - 1.0]], dtype=torch.float64)
         super().__init__(("index",), bounds, supports=(constraints.integer_interval(0, n - 1),))
         self.register_buffer("table", table, persistent=False)
