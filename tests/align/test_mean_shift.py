@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from torch import nn
+from torch.distributions import Independent, Normal
 
 from erlangen.align import calibrate_gate, mean_shift
 from erlangen.distributions import Conditional, Dirac, Mixture
@@ -232,3 +233,13 @@ def test_one_name_is_a_name_and_tolerances_are_not_negative():
     for tolerance in (-1.0, math.nan):
         with pytest.raises(ValueError, match=r"^tolerance: received"):
             mean_shift(x, group, q, tolerance=tolerance)
+
+
+def test_a_distribution_of_torch_is_refused():
+    class Foreign(Knows):
+        def forward(self, x):
+            return Independent(Normal(-where(x)[:, None], 0.1), 1)
+
+    turn = Affine("angle")
+    with pytest.raises(ValueError, match=r"^density: received Independent .*; accepted is a Density"):
+        mean_shift(spot(torch.zeros(2)), turn, Foreign(turn), steps=1)

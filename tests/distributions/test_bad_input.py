@@ -11,6 +11,7 @@ from torch.distributions import Independent, Normal
 from erlangen.distributions import (
     Bounded,
     Categorical,
+    Conditional,
     Dirac,
     EntropyController,
     FixedEntropyWeight,
@@ -35,6 +36,8 @@ from erlangen.distributions.student import StudentDensity
 from erlangen.distributions.uniform import UniformDensity
 from erlangen.transforms import Affine, Crop, Dihedral, Flips, Product, Rotations
 from erlangen.utils.shapes import NotFinite, describe
+
+from .families import CONTEXT
 
 INF, NAN = math.inf, math.nan
 ROWS = [[0.0], [1.0], [2.0]]
@@ -350,3 +353,40 @@ def test_bounds_of_a_part_are_bounds():
         Bounded(parts(), -1.0, 1.0)
     with pytest.raises(ValueError, match=r"base: received Joint with .*; accepted is a density without bounds"):
         RealNVP(2, 3, base=parts(), periodic=[True, False])
+
+
+class Foreign(Conditional):
+    """One whose density is whatever it is told."""
+
+    def __init__(self, made, features=2, context=CONTEXT, **kwargs):
+        super().__init__(features, context, **kwargs)
+        self.made = made
+
+    def density(self, h):
+        return self.made
+
+
+NORMAL = Independent(Normal(torch.zeros(3, 2), torch.ones(3, 2)), 1)
+
+
+@pytest.mark.parametrize("made", [None, Normal(torch.zeros(3, 2), 1.0), Independent(Normal(torch.zeros(2), 1.0), 1)])
+def test_what_is_no_density_of_the_inputs_is_refused(made):
+    accepted = r"accepted is a Density with batch_shape \(3,\) and event_shape \(2,\)$"
+    with pytest.raises(ValueError, match=f"^density: received .*; {accepted}"):
+        Foreign(made)(torch.zeros(3, CONTEXT))
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: Foreign(NORMAL, bounds=(-1.0, 1.0)),
+        lambda: Bounded(Foreign(NORMAL), -1.0, 1.0),
+        lambda: RealNVP(2, CONTEXT, base=Foreign(NORMAL), layers=2, width=4),
+        lambda: Joint(Foreign(NORMAL)),
+    ],
+)
+def test_a_distribution_of_torch_stands_alone(build):
+    x = torch.zeros(3, CONTEXT)
+    assert quadrature(Foreign(NORMAL)(x), 5).v.shape == (5, 3, 2)
+    with pytest.raises(ValueError, match=r"^density: received Independent .*; accepted is a Density, where there are"):
+        build()(x)

@@ -9,9 +9,11 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
+from torch.distributions import Distribution
 
-from ..distributions import Conditional, Density, check_over, mean_of, quadrature
+from ..distributions import Conditional, check_over, mean_of, quadrature
 from ..distributions.circle import shortest
+from ..distributions.density import check_density
 from ..metrics.outputs import evaluating
 from ..transforms import Group, Transform
 from ..transforms.warp import signal_for
@@ -188,8 +190,9 @@ def _gain(conditional: Conditional, origin: Tensor, x: Tensor, moved: Tensor) ->
         return conditional(moved).log_prob(origin) - conditional(x).log_prob(origin)
 
 
-def _pull(transform: Transform, q: Density, samples: int, seed: int) -> Tensor:
+def _pull(transform: Transform, q: Distribution, samples: int, seed: int) -> Tensor:
     """From the identity to the mean of a distribution, on a circle the shortest way."""
+    q = check_density(q)
     generator = torch.Generator(q.like.device).manual_seed(seed)
     mean, _ = mean_of(quadrature(q, samples, points="common", generator=generator), q.periodic, q.ends)
     return shortest(mean - transform.origin, q.periodic, q.ends)

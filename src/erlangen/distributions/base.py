@@ -151,7 +151,12 @@ class Conditional(nn.Module):
         """The distribution for each input of a batch."""
         h = self.encode(x)
         with torch.autocast(h.device.type, enabled=False):
-            return self.bound(self.density(h))
+            q = self.density(h)
+            shapes = (getattr(q, "batch_shape", None), getattr(q, "event_shape", None))
+            if shapes != ((len(h),), (self.features,)):
+                accepted = f"a Density with batch_shape ({len(h)},) and event_shape ({self.features},)"
+                raise ValueError(f"density: received {describe(q)}; accepted is {accepted}")
+            return self.bound(q)
 
     def bound(self, q: Density) -> Density:
         """Maps a density in standard coordinates into the bounds, if there are any."""

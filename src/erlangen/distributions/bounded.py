@@ -14,7 +14,7 @@ from torch.distributions.constraints import Constraint
 
 from ..utils.shapes import eager_on_cpu
 from .circle import by_kind, wrap
-from .density import Density, Points
+from .density import Density, Points, check_density
 from .noise import Noise
 
 __all__ = ["BoundedDensity", "Once", "log_tanh_slope"]
@@ -56,7 +56,7 @@ class BoundedDensity(Density):
     batched = ("base",)
 
     def __init__(self, base: Density, low: Tensor, high: Tensor, *, once: Once | None = None) -> None:
-        super().__init__(base.batch_shape, base.periodic, base.like)
+        super().__init__(check_density(base).batch_shape, base.periodic, base.like)
         self.base, self.low, self.high = base, low, high
         self.has_rsample, self.degenerate = base.has_rsample, base.degenerate
         self.has_enumerate_support = base.has_enumerate_support

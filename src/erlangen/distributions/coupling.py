@@ -31,7 +31,7 @@ from .base import Conditional, has_bounds
 from .bounded import log_tanh_slope
 from .circle import by_kind, wrap
 from .conditioner import Conditioners, Stack
-from .density import Density, Points, columns
+from .density import Density, Points, check_density, columns
 from .gaussian import Dirac
 from .noise import Noise
 
@@ -134,7 +134,7 @@ class FlowDensity(Density):
     """
 
     def __init__(self, base: Density, flow: Flow, h: Tensor, kept: Tensor | None) -> None:
-        super().__init__(base.batch_shape, base.periodic, base.like)
+        super().__init__(check_density(base).batch_shape, base.periodic, base.like)
         self.batched = ("base", "h") if kept is None else ("base", "h", "kept")
         self.base, self.flow, self.h, self.kept = base, flow, h, kept
 

@@ -12,11 +12,11 @@ from torch import Tensor
 from torch.distributions import Distribution, constraints
 from torch.distributions.constraints import Constraint
 
-from ..utils.shapes import check_count, check_same, check_tensor, expands
+from ..utils.shapes import check_count, check_same, check_tensor, describe, expands
 from .circle import by_kind, circular_mean, reach, wrap
 from .noise import Noise
 
-__all__ = ["Density", "Points", "columns", "mean_of", "nowhere"]
+__all__ = ["Density", "Points", "check_density", "columns", "mean_of", "nowhere"]
 
 
 class Points(NamedTuple):
@@ -201,6 +201,14 @@ class Density(Distribution):
             setattr(new, name, larger)
         new._batch_shape = shape
         return new
+
+
+def check_density(q: object) -> Density:
+    """Returns what the method `density` of a conditional made when it is a `Density`, else raises a `ValueError`."""
+    if not isinstance(q, Density):
+        accepted = "a Density, where there are bounds, and in flows, joints and mean-shift"
+        raise ValueError(f"density: received {describe(q)}; accepted is {accepted}")
+    return q
 
 
 def mean_of(points: Points, periodic: Sequence[bool], ends: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:

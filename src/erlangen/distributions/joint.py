@@ -12,7 +12,7 @@ from torch.distributions.constraints import Constraint
 
 from ..utils.shapes import describe
 from .base import Conditional
-from .density import Density, Points
+from .density import Density, Points, check_density
 from .noise import Noise
 
 __all__ = ["Joint", "JointDensity"]
@@ -46,7 +46,7 @@ class JointDensity(Density):
     """
 
     def __init__(self, parts: Sequence[Density]) -> None:
-        self.parts = tuple(parts)
+        self.parts = tuple(check_density(part) for part in parts)
         first = self.parts[0]
         if other := [p for p in self.parts if p.batch_shape != first.batch_shape]:
             raise ValueError(f"parts: received {other[0]!r} beside {first!r}; accepted are parts for the same batch")
