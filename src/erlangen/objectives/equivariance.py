@@ -84,6 +84,11 @@ class Moves(nn.Module):
         if not isinstance(transform, Group) or transform.support.is_discrete:
             accepted = "a Group with continuous coordinates"
             raise ValueError(f"transform: received {describe(transform)}; accepted is {accepted}")
+        if turns is None and "angle" not in transform.names:
+            got = f"None for {', '.join(transform.names)}"
+            raise ValueError(
+                f"turns: received {got}; accepted are ranges of coordinates, or None where one is an angle"
+            )
         self.group = transform
         self.register_buffer("ranges", _ranges(transform, {"angle": math.pi} if turns is None else turns), False)
 

@@ -95,6 +95,11 @@ class InstaAug(AveragedObjective):
     def width(self, prediction: Prediction) -> tuple[Tensor, dict[str, Tensor]]:
         """Minus the weighted entropy, in closed form."""
         check_spread(prediction.q)
-        entropy = prediction.q.entropy().mean()
+        try:
+            entropy = prediction.q.entropy().mean()
+        except NotImplementedError:
+            got = f"a {type(self.averaged.conditional).__name__}, whose entropy has no closed form"
+            accepted = "one such as MeanFieldUniform or Categorical; LearningToTransform estimates entropies"
+            raise ValueError(f"averaged: received one with {got}; accepted is {accepted}") from None
         alpha = self.weight(over_processes(entropy))
         return -alpha * entropy, {"entropy": entropy, "alpha": alpha}
