@@ -26,7 +26,22 @@ class Objective(nn.Module):
             raise ValueError(f"batch: received {describe(batch)}; accepted is (x,) or (x, y)")
         if any(isinstance(part, Tensor) and part.shape[:1] == (0,) for part in batch):  # whose mean would be NaN
             raise ValueError("batch: received no inputs; accepted is at least one")
-        return super().__call__(batch)
+        return self.checked(super().__call__(batch))
+
+    def checked(self, losses: object) -> dict[str, Tensor]:
+        """What `forward` returned, when it is named scalars with a loss among them; else a `ValueError`."""
+        accepted = 'a dict of scalar tensors by name, with "loss" among them'
+        if not isinstance(losses, dict) or "loss" not in losses:
+            got = f"the losses {sorted(losses)}" if isinstance(losses, dict) else describe(losses)
+            raise ValueError(f"objective: received {got} from forward; accepted is {accepted}")
+        for name, value in losses.items():
+            if not isinstance(value, Tensor) or value.numel() != 1:
+                raise ValueError(f"objective: received {describe(value)} as {name!r}; accepted is {accepted}")
+        if taken := sorted({"epoch", "kind", "rate", "seconds", "step"} & set(losses)):
+            raise ValueError(
+                f"objective: received the losses {taken}; accepted are names that are no column of the log"
+            )
+        return losses
 
     def forward(self, batch: Sequence[Tensor]) -> dict[str, Tensor]:
         """The losses of a batch, (x, y) or (x,)."""

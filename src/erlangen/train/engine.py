@@ -115,10 +115,7 @@ class Engine:
     def _losses(self, batch: Sequence[Tensor]) -> dict[str, Tensor]:
         share = self.share(batch)
         with self._noise(share):
-            losses = self.module(batch if self.fabric.world_size == 1 else share.cut(batch))
-        if "loss" not in losses:
-            raise ValueError(f"objective: received the losses {sorted(losses)}; accepted is one of them named 'loss'")
-        return losses
+            return self.module(batch if self.fabric.world_size == 1 else share.cut(batch))
 
     def _noise(self, share: Share) -> Any:
         """What is in force while the losses are computed."""
@@ -146,6 +143,8 @@ class Engine:
     def _take(self, batch: Sequence[Tensor]) -> dict[str, Tensor]:
         losses, weight = self._losses(batch), self.share(batch).weight
         total = losses["loss"].sum()
+        if not total.requires_grad:
+            raise ValueError("objective: received a loss without a gradient; accepted is one of what it trains")
         self.fabric.backward(total if weight == 1 else total * weight)
         for name, optimiser in self.optimisers.items():
             self._update(name, optimiser)
@@ -189,10 +188,18 @@ class Engine:
 
 def _settings(objective: Objective, config: Config) -> dict[str, Optimiser]:
     groups = objective.parameter_groups()
+    if not isinstance(groups, dict):
+        accepted = "a dict of parameters by the name of their group"
+        raise ValueError(f"objective: received {describe(groups)} from parameter_groups; accepted is {accepted}")
     if unknown := sorted(set(config.groups) - set(groups)):
         raise ValueError(f"groups: received optimisers for {unknown}; accepted are the names {sorted(groups)}")
     seen: set[nn.Parameter] = set()
+    own = set(objective.parameters())
     for name, parameters in groups.items():
+        parameters = list(parameters)
+        if not own.issuperset(parameters):  # which no checkpoint would keep
+            got = f"parameters in the group {name!r} that are those of no module of it"
+            raise ValueError(f"objective: received {got}; accepted are some of objective.parameters()")
         if not parameters or seen & set(parameters):
             why = "no parameters" if not parameters else "a parameter that is in another group as well"
             raise ValueError(f"objective: received {why} in the group {name!r}; accepted are groups of their own")

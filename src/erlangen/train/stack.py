@@ -66,6 +66,10 @@ class Stack(Objective):
             got = f"some with an operation that torch cannot compute for all of them at once ({error})"
             raise ValueError(f"objectives: received {got}; accepted are others, or each by `fit`") from error
 
+    def checked(self, losses: dict[str, Tensor]) -> dict[str, Tensor]:
+        """As they are: each is one number for every objective, which were checked."""
+        return losses
+
     def _losses(self, tensors: dict[str, Tensor], batch: tuple[Tensor, ...]) -> dict[str, Tensor]:
         return functional_call(self.model, tensors, (batch,))
 
