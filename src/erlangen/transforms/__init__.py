@@ -9,7 +9,7 @@ from .discrete import Dihedral, Flips, Rotations, Shifts
 from .matrix import affine_exp, affine_log
 from .product import Product
 from .spatial import Spatial
-from .warp import from_pixels, to_pixels, warp
+from .warp import as_signal, from_pixels, to_pixels, warp
 
 __all__ = [
     "CPAB",
@@ -30,6 +30,7 @@ __all__ = [
     "Transform",
     "affine_exp",
     "affine_log",
+    "as_signal",
     "from_pixels",
     "to_pixels",
     "warp",

@@ -20,6 +20,7 @@ __all__ = [
     "Fill",
     "Interpolation",
     "Padding",
+    "as_signal",
     "check_resampling",
     "fill_values",
     "from_pixels",
