@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from erlangen.models import GroupTied
-from erlangen.transforms import Affine, Dihedral, Flips, Rotations, Shifts
+from erlangen.transforms import Affine, Dihedral, FiniteGroup, Flips, Rotations, Shifts
 
 GROUPS = [Rotations(4), Rotations(2), Shifts(3), Flips(), Dihedral(4)]
 SIZE, FEATURES, CLASSES = 6, 7, 3
@@ -226,3 +226,19 @@ def test_images_have_the_type_of_the_model(first):
     assert torch.equal(model(x), model((x / 255).bfloat16()))
     with pytest.raises(ValueError, match=r"x: received a float64 .* the model is torch.bfloat16"):
         model(images())
+
+
+class Negatives(FiniteGroup):
+    """Pictures and their negatives, x and 1 - x: a group of one's own, which is not linear."""
+
+    def __init__(self):
+        super().__init__(torch.tensor([[0, 1], [1, 0]]))
+
+    def act(self, g, x):
+        return torch.where(g[..., None, None, None] == 1, 1 - x, x)
+
+
+@pytest.mark.parametrize("pool", ["max", "mean"])
+def test_a_group_that_does_more_than_move_pixels_is_tied_too(pool):
+    model, x = GroupTied(linear(), Negatives(), rest(linear()), pool=pool, activation=nn.ReLU()), images()
+    torch.testing.assert_close(model(1 - x), model(x))

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..transforms import FiniteGroup
+from ..transforms.discrete import Permutations
 from ..transforms.spatial import Spatial
 from ..transforms.warp import signal_for
 from ..utils.shapes import check_tensor, describe
@@ -30,7 +31,7 @@ class GroupTied(nn.Module):
 
     * A fully connected first layer, the paper's: rows of weights are images too, and $\langle w, g x \rangle =
       \langle g^{-1} w, x \rangle$, so its weights are copied and transformed, and the inputs are left alone (unless the
-      group brings something else than zeros into the frame, which weights cannot know).
+      group brings something else than zeros into the frame, which weights cannot know, or is one of your own).
     * Any other, a convolution say, is applied to the transformed inputs. With its kernel k that is $k * (g x) =
       g ((g^{-1} k) * x)$ (for padding that the group respects): responses of transformed kernels, each map turned into
       the frame of k before maps are pooled pixel by pixel. Maps that stay in the frame of x, as in a group-equivariant
@@ -97,7 +98,7 @@ class GroupTied(nn.Module):
         x = signal_for(x, self, self.group.bounds)
         if isinstance(self.first, nn.LazyLinear):
             self.first(x[:1].flatten(1))  # which makes its weights, and an nn.Linear of it
-        if isinstance(self.first, nn.Linear) and not self._filled:
+        if isinstance(self.first, nn.Linear) and self._orthogonal:
             weight = self.tied(self.first.weight, x)
             bias = None if self.first.bias is None else self.first.bias.repeat(len(weight))
             return F.linear(x.flatten(1), weight.flatten(0, 1), bias).unflatten(1, weight.shape[:2]).transpose(0, 1)
@@ -111,10 +112,11 @@ class GroupTied(nn.Module):
         return self.first(seen).unflatten(0, moved.shape[:2])
 
     @property
-    def _filled(self) -> bool:
-        """Whether the group brings something else than zeros into the frame, of which weights know nothing."""
+    def _orthogonal(self) -> bool:
+        """Whether weights can be moved in place of inputs: nothing but zeros comes into the frame, and values stay."""
         moving = (part for part in self.group.modules() if isinstance(part, Spatial))
-        return any(part.padding != "zeros" or np.any(part.fill) for part in moving)
+        filled = any(part.padding != "zeros" or np.any(part.fill) for part in moving)
+        return isinstance(self.group, Permutations) and not filled
 
     def tied(self, weight: Tensor, x: Tensor) -> Tensor:
         r"""The copies of weights, $g^{-1} w$ for every element g.
