@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from erlangen.testing import check_finite_group, check_group, check_transform
-from erlangen.transforms import HSV, Affine, Crop, Flips, Group, Rotations, Shifts
+from erlangen.transforms import HSV, Affine, Crop, Flips, Group, Rotations, Shifts, as_signal
 
 TWINS = []
 
@@ -466,3 +466,40 @@ def test_checks_ask_for_the_right_kind():
     with pytest.raises(AssertionError, match="v has 2 rows, not 3"):
         check_group(Turn(), v=torch.zeros(2, 3))
     assert issubclass(Turn, Group)
+
+
+class Negative(Group):
+    """Levels towards their negatives, (1 - v) x + v (1 - x): black becomes the brightest, and nothing moves."""
+
+    element_shape = (1,)
+    acts_on = "colours"
+
+    def __init__(self):
+        super().__init__(("share",), [[0.0], [0.4]])
+
+    def element(self, v):
+        return self.coordinates(v)
+
+    def act(self, g, x):
+        g = self.elements_like(g)
+        x = as_signal(x, "bilinear", g)
+        self.check_batch(g, x, "x")
+        share = g.reshape(*g.shape, *[1] * (x.ndim - 2))
+        return ((1 - share) * x + share * (1 - x)).to(x.dtype)
+
+    def act_points(self, g, p, size=None):
+        g = self.elements_like(g)
+        return self.check_points(g, p).expand(*g.shape[:-2], *p.shape)
+
+    def act_mask(self, g, mask):
+        g = self.elements_like(g)
+        self.check_batch(g, mask, "mask")
+        return mask.expand(*g.shape[:-2], *mask.shape)
+
+    def inverse(self, g):
+        g = self.elements_like(g)
+        return -g / (1 - 2 * g)
+
+
+def test_what_becomes_bright_has_not_moved():
+    check_transform(Negative(), v=torch.tensor([[0.1], [0.3], [0.8]]))

@@ -182,7 +182,9 @@ def _points(transform: Transform, v: Tensor, size: Size) -> None:
     centre = torch.tensor([[0.21, -0.13]], dtype=torch.float64)[:, :axes].expand(len(v), -1)
     ends = 2 * width * torch.eye(axes, dtype=torch.float64)
     g, p = transform.element(v), torch.stack([centre + end for end in (0 * ends[0], *ends, *-ends)], 1)
-    where, whole = middle(transform.act(g, blob(size, centre, width)).sum(1))
+    spot = blob(size, centre, width)
+    # Against what becomes of black, which a change of colours may make bright.
+    where, whole = middle((transform.act(g, spot) - transform.act(g, 0 * spot)).abs().sum(1))
     moved = transform.act_points(g, p, size)
     shape = tuple(transform.act_points(g.expand(4, *g.shape), p, size).shape)
     require(shape == (4, *p.shape), f"act_points gave a result of shape {shape}")
