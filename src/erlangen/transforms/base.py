@@ -318,7 +318,7 @@ class Group(Transform):
         return g, h
 
 
-def _checked_table(table: object) -> Tensor:
+def _checked_table(table: Any) -> Tensor:
     """The table of a group: whole numbers, each once in every row and column, the identity first."""
     accepted = "whole numbers (n, n), each of 0, …, n - 1 once in every row and column, those of index 0 in order"
     ok = isinstance(table, Tensor) and table.ndim == 2 and table.dtype == torch.long

@@ -49,7 +49,7 @@ class Spatial(Transform):
     def __init__(
         self,
         names: Sequence[str],
-        bounds: Tensor,
+        bounds: Tensor | Sequence[Sequence[float]],
         *,
         interpolation: Interpolation = "bilinear",
         padding: Padding = "zeros",
