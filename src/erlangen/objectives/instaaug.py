@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from ..models import Averaged, Prediction
 from ..utils.shapes import check_count, check_positive
 from .base import AveragedObjective, check_spread, over_processes
+from .learning_to_transform import entropy_of
 
 __all__ = ["EntropyBand", "InstaAug"]
 
@@ -68,7 +69,8 @@ class InstaAug(AveragedObjective):
     and the entropy is the entropy, also of ranges.
 
     Args:
-        averaged: the model; its conditional is a `MeanFieldUniform` or a `Categorical` in the paper.
+        averaged: the model; its conditional is a `MeanFieldUniform` or a `Categorical` in the paper, and any other with
+            a density may be taken.
         band: the ends of the band, in nats (the published 3.0 to 3.5 are for 321 crops).
         alpha: the weight at the start.
         factor: by how much it changes.
@@ -93,13 +95,11 @@ class InstaAug(AveragedObjective):
         self.weight = EntropyBand(*band, alpha=alpha, factor=factor, every=every)
 
     def width(self, prediction: Prediction) -> tuple[Tensor, dict[str, Tensor]]:
-        """Minus the weighted entropy, in closed form."""
+        """Minus the weighted entropy, in closed form or, where there is none, of the views' own points."""
         check_spread(prediction.q)
         try:
             entropy = prediction.q.entropy().mean()
         except NotImplementedError:
-            got = f"a {type(self.averaged.conditional).__name__}, whose entropy has no closed form"
-            accepted = "one such as MeanFieldUniform or Categorical; LearningToTransform estimates entropies"
-            raise ValueError(f"averaged: received one with {got}; accepted is {accepted}") from None
+            entropy = entropy_of(prediction)
         alpha = self.weight(over_processes(entropy))
         return -alpha * entropy, {"entropy": entropy, "alpha": alpha}

@@ -12,26 +12,33 @@ from ..distributions import Density, EntropyController, FixedEntropyWeight, Poin
 from ..models import Averaged, Prediction
 from .base import AveragedObjective, check_spread, over_processes
 
-__all__ = ["EntropyWeight", "LearningToTransform", "entropy_price", "entropy_weight"]
+__all__ = ["EntropyWeight", "LearningToTransform", "entropy_of", "entropy_price", "entropy_weight"]
 
 EntropyWeight: TypeAlias = FixedEntropyWeight | EntropyController
+
+
+def entropy_of(points: Points | Prediction) -> Tensor:
+    """The mean entropy of a batch from the points that stand for its distribution, `()`.
+
+    Of a prediction whose distribution is over finitely many points, all of them are taken.
+    """
+    if isinstance(points, Prediction) and isinstance(points.q, Density) and points.q.has_enumerate_support:
+        points = points.q.enumerated()  # what is a sum need not be sampled
+    log_q = torch.where(points.log_q == -math.inf, 0.0, points.log_q)  # of what never happens
+    return -(points.log_weights.exp() * log_q).sum(0).mean()
 
 
 def entropy_price(points: Points | Prediction, weight: EntropyWeight) -> tuple[Tensor, dict[str, Tensor]]:
     r"""$\alpha \, \mathbb{E}_{v \sim q} \log q(v \mid I)$, minus the weighted entropy (LTT equation 18).
 
     Args:
-        points: what stands for the distribution, with log-weights and log-densities `(S, B)`; of a prediction whose
-            distribution is over finitely many points, all of them are taken.
+        points: what stands for the distribution, with log-weights and log-densities `(S, B)`, see `entropy_of`.
         weight: gives $\alpha$.
 
     Returns:
         What is added to the loss, and what of it is logged.
     """
-    if isinstance(points, Prediction) and isinstance(points.q, Density) and points.q.has_enumerate_support:
-        points = points.q.enumerated()  # what is a sum need not be sampled
-    log_q = torch.where(points.log_q == -math.inf, 0.0, points.log_q)  # of what never happens
-    entropy = -(points.log_weights.exp() * log_q).sum(0).mean()
+    entropy = entropy_of(points)
     alpha = weight(over_processes(entropy))
     return -alpha * entropy, {"entropy": entropy, "alpha": alpha}
 
