@@ -11,7 +11,7 @@ from torch import nn
 from erlangen.data import DataSet, glyphs
 from erlangen.distributions import GlobalUniform, MeanFieldUniform, RealNVP
 from erlangen.estimators import RunConfig, build_transform, fit_run, load_run, prepare, resolve_ranges
-from erlangen.estimators.reporting import half_ranges
+from erlangen.estimators.reporting import half_ranges, measure
 from erlangen.estimators.setting import build_model
 from erlangen.estimators.sources import describe_data
 from erlangen.estimators.training import train_run, training_config
@@ -287,6 +287,12 @@ def test_a_run_from_python_with_a_test_set(data, tmp_path):
     for words in ("glyphs: flow", "Accuracy", "Learned distributions", "Ranges", "Views", "Training", "load_run("):
         assert words in page
     assert told[0][0] == 0
+
+
+def test_a_report_knows_which_crop_changes_nothing(data, tmp_path):
+    setting = prepare(RunConfig(method="augerino", transform=("crop", "tx"), **TINY), data)
+    found = measure(train_run(setting, tmp_path / "run"), setting).coordinates
+    assert {c.name: c.origin for c in found} == {"tx": 0, "cx": 0, "cy": 0, "width": 1, "height": 1}
 
 
 def test_nothing_is_overwritten(data, tmp_path):

@@ -36,6 +36,25 @@ def test_a_picture_in_a_ring_keeps_its_shape(shape, monkeypatch):
     assert (top - bottom) / (right - left) == pytest.approx(shape[0] / shape[1], rel=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("coordinate", "line", "ticks"),
+    [
+        (Coordinate("tx", -0.5, 1.0), 0.0, [-0.5, 0.0, 1.0]),
+        (Coordinate("tx", 0.0, 1.0), 0.0, [0.0, 1.0]),
+        (Coordinate("tx", -0.1, 1.0), 0.0, [-0.1, 1.0]),
+        (Coordinate("width", 0.25, 1.0, origin=1.0), 1.0, [0.25, 1.0]),
+    ],
+)
+def test_the_input_as_it_is_has_its_line_in_every_histogram(coordinate, line, ticks, monkeypatch):
+    drawn: list[Figure] = []
+    monkeypatch.setattr(run_figures, "png", lambda figure: drawn.append(figure))
+    example = Example(np.zeros((8, 8, 3), np.uint8), "a", "a", 1.0, np.full((10, 1), 0.5))
+    distribution_figure(example, [coordinate])
+    axes = drawn[0].axes[1]
+    assert [list(found.get_xdata()) for found in axes.lines] == [[line, line]]
+    assert axes.get_xticks().tolist() == ticks
+
+
 @pytest.mark.filterwarnings("error")
 def test_curves_of_a_weight_that_is_zero():
     rows = [{"kind": "train", "step": 5, "loss": 1.0, "alpha": 0.0}]

@@ -96,8 +96,8 @@ def _history(folder: Path) -> list[dict[str, Any]]:
 def _coordinates(run: Run) -> list[Coordinate]:
     transform = run.model.transform
     ends = transform.bounds.double().T.tolist()
-    kinds = zip(transform.names, ends, transform.periodic, strict=True)
-    return [Coordinate(name, low, high, periodic) for name, (low, high), periodic in kinds]
+    kinds = zip(transform.names, ends, transform.periodic, transform.origin.tolist(), strict=True)
+    return [Coordinate(name, low, high, periodic, origin) for name, (low, high), periodic, origin in kinds]
 
 
 @torch.no_grad()

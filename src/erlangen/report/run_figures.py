@@ -48,12 +48,13 @@ LOOK: dict[Any, Any] = RC | {
 
 @dataclass(frozen=True)
 class Coordinate:
-    """A coordinate of a transform: its name, its range, and whether its ends are one point."""
+    """A coordinate of a transform: its name, its range, whether its ends are one point, and what changes nothing."""
 
     name: str
     low: float
     high: float
     periodic: bool = False
+    origin: float = 0.0
 
     @property
     def unit(self) -> float:
@@ -263,17 +264,17 @@ def _smooth(values: np.ndarray) -> np.ndarray:
 
 
 def _histogram(axes: Axes, v: np.ndarray, coordinate: Coordinate) -> None:
-    low, high = coordinate.low * coordinate.unit, coordinate.high * coordinate.unit
+    low, origin, high = (c * coordinate.unit for c in (coordinate.low, coordinate.origin, coordinate.high))
     counts, edges = np.histogram(v * coordinate.unit, 24, (low, high))
     axes.stairs(counts, edges, fill=True, color=BLUE, alpha=0.32)
     axes.stairs(counts, edges, color=BLUE, linewidth=1.3)
-    if low < 0 < high:
-        axes.axvline(0, color=ACCENT, linewidth=0.9, dashes=(3, 2))
+    axes.axvline(origin, color=ACCENT, linewidth=0.9, dashes=(3, 2))
     axes.set_xlim(low - 0.02 * (high - low), high + 0.02 * (high - low))
     axes.set_ylim(0, max(counts.max() * 1.1, 1))
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
-    ticks = [low, 0.0, high] if low < 0 < high else [low, high]
+    near = min(origin - low, high - origin) < 0.2 * (high - low)  # where its number would lie on that of an end
+    ticks = [low, high] if near else [low, origin, high]
     axes.set_xticks(ticks, [_label(t, coordinate) for t in ticks])
     axes.tick_params(length=0)
     axes.set_title(coordinate.name, loc="left", color=INK, fontsize=9, weight="bold")
