@@ -3,13 +3,14 @@ r"""InstaAug: an entropy that is held within a band."""
 from __future__ import annotations
 
 import math
+from numbers import Real
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ..models import Averaged, Prediction
-from ..utils.shapes import check_count, check_positive
+from ..utils.shapes import check_count, check_positive, describe
 from .base import AveragedObjective, check_spread, over_processes
 from .learning_to_transform import entropy_of
 
@@ -35,8 +36,8 @@ class EntropyBand(nn.Module):
 
     def __init__(self, low: float, high: float, *, alpha: float = 0.2, factor: float = 1.2, every: int = 100) -> None:
         super().__init__()
-        if not -math.inf < low <= high < math.inf:
-            raise ValueError(f"low, high: received {low}, {high}; accepted is a finite band, low <= high")
+        if not (isinstance(low, Real) and isinstance(high, Real) and -math.inf < low <= high < math.inf):
+            raise ValueError(f"low, high: received {low!r}, {high!r}; accepted is a finite band, low <= high")
         if check_positive("factor", factor) <= 1:
             raise ValueError(f"factor: received {factor}; accepted is a number > 1")
         self.low, self.high, self.factor = low, high, float(factor)
@@ -92,6 +93,8 @@ class InstaAug(AveragedObjective):
         **kwargs: Any,
     ) -> None:
         super().__init__(averaged, **kwargs)
+        if not (isinstance(band, tuple | list) and len(band) == 2):
+            raise ValueError(f"band: received {describe(band)}; accepted are its two ends, (low, high)")
         self.weight = EntropyBand(*band, alpha=alpha, factor=factor, every=every)
 
     def width(self, prediction: Prediction) -> tuple[Tensor, dict[str, Tensor]]:
