@@ -1,7 +1,9 @@
 """Runs from Python: settings, methods, folders, and what comes back from them."""
 
+import html
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -287,6 +289,14 @@ def test_a_run_from_python_with_a_test_set(data, tmp_path):
     for words in ("glyphs: flow", "Accuracy", "Learned distributions", "Ranges", "Views", "Training", "load_run("):
         assert words in page
     assert told[0][0] == 0
+
+
+def test_the_code_of_a_report_loads_a_run_whatever_its_folder_is_called(data, tmp_path):
+    folder = tmp_path / "a \"b\" 'c' \\ d"
+    fit_run(RunConfig(method="none", **TINY), data, folder=folder)
+    page = html.unescape((folder / "report.html").read_text())
+    call = re.search(r"run = (load_run\(.+\))", page)[1]
+    assert eval(call, {"load_run": load_run}).folder == folder
 
 
 def test_a_report_knows_which_crop_changes_nothing(data, tmp_path):

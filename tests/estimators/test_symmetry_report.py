@@ -1,7 +1,9 @@
 """What `SymmetryFinder.report` says of coordinates, in words and numbers."""
 
+import ast
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ import torch
 
 from erlangen.data import glyphs
 from erlangen.estimators import SymmetryFinder
-from erlangen.estimators.symmetry_report import arcs, at_the_end, further, least_of, spoken_of
+from erlangen.estimators.symmetry_report import arcs, at_the_end, further, least_of, spoken_of, usage
 from erlangen.transforms import Affine
 
 TINY = {"batch_size": 32, "samples": 1, "inference": (32,), "generative": (8,), "progress": False, "device": "cpu"}
@@ -26,6 +28,12 @@ def shifted(n, reach):
     x = torch.zeros(n, 1, 16, 16)
     x[..., 6:10, 6:10] = 1.0
     return Affine("tx")(x, reach * (2 * torch.rand(n, 1) - 1)).clamp(0, 1)
+
+
+def test_the_code_of_a_report_loads_a_finder_whatever_its_folder_is_called():
+    folder = Path("a \"b\" 'c' \\ d")
+    call = ast.parse(usage(folder)).body[1].value
+    assert ast.literal_eval(call.args[0]) == str(folder)
 
 
 def test_few_that_are_upside_down_do_not_hide_what_is_usual():

@@ -218,7 +218,7 @@ def _code(folder: Path) -> str:
     return "\n".join(
         (
             "from erlangen.estimators import load_run",
-            f'run = load_run("{folder.as_posix()}")',
+            f"run = load_run({folder.as_posix()!r})",
             "run.classes[run.predict(x)[0]]  # x: images (B, C, H, W), uint8 or in [0, 1], or series (B, C, L)",
         )
     )

@@ -177,7 +177,7 @@ def usage(folder: Path | None) -> str:
     if folder is None:
         return use
     start = "from erlangen.estimators import SymmetryFinder"
-    return f'{start}\nfinder = SymmetryFinder.load("{folder.as_posix()}")\n{use}'
+    return f"{start}\nfinder = SymmetryFinder.load({folder.as_posix()!r})\n{use}"
 
 
 def image_names(X: object, rows: Tensor) -> tuple[str, ...]:

@@ -206,7 +206,7 @@ def _use(found: Demonstration, best: Answer) -> Section:
         "from erlangen.align import mean_shift",
         "from erlangen.estimators import load_run",
         "",
-        f'run = load_run("{found.folder}/{best.method}")',
+        f"run = load_run({f'{found.folder}/{best.method}'!r})",
         "q = run.model.conditional(x)  # x: images (B, 3, 32, 32) in [0, 1]; a distribution for each",
         "views = run.model.transform(x, q.sample((9,)))  # (9, B, 3, 32, 32)",
         "upright = mean_shift(x, run.model.transform, run.model.conditional).x",
