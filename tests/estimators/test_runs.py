@@ -125,6 +125,16 @@ def test_every_method_trains_and_comes_back(method, data, tmp_path):
     assert torch.allclose(back.log_probs(data.x), alone) != METHODS[method].averages
 
 
+@pytest.mark.parametrize(("precision", "kind"), [("64-true", torch.float64), ("32-true", torch.float32)])
+def test_a_run_comes_back_in_its_precision(precision, kind, data, tmp_path):
+    torch.set_default_dtype(torch.float32)
+    run = train_run(prepare(RunConfig(precision=precision, **TINY), data), tmp_path / "run")
+    torch.set_default_dtype(torch.float64 if kind == torch.float32 else torch.float32)
+    back = load_run(tmp_path / "run").log_probs(data.x)
+    assert back.dtype == kind
+    assert back.equal(run.log_probs(data.x))
+
+
 def test_convolutions_are_laid_out_with_channels_last(data, tmp_path):
     """Which is what makes them fast on a CPU, in training and in a run that is loaded."""
     run = train_run(prepare(RunConfig(net="embedding", **TINY), data), tmp_path / "run")

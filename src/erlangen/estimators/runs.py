@@ -160,12 +160,16 @@ def save_weights(folder: Path, model: nn.Module) -> None:
 
 
 def load_weights(folder: Path, model: nn.Module) -> None:
-    """Puts `model.safetensors` into a model."""
+    """Puts `model.safetensors` into a model, in the precision in which it was trained."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     try:
-        model.load_state_dict(load_file(folder / WEIGHTS))
+        weights = load_file(folder / WEIGHTS)
+        kinds = {weights[name].dtype for name, _ in model.named_parameters() if name in weights}
+        if len(kinds) == 1:
+            model.to(kinds.pop())
+        model.load_state_dict(weights)
     except (SafetensorError, RuntimeError) as error:
         reason = (str(error).splitlines() or [""])[0]
         again = "a run that is resumed writes it again from its checkpoint"
