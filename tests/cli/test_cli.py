@@ -104,6 +104,14 @@ def test_demo_overwrites_nothing_of_others(tmp_path, capsys):
     assert os.listdir(tmp_path / "none") == ["mine.txt"]
 
 
+def test_demo_knows_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "shown").mkdir()
+    (tmp_path / "shown" / "none").write_text("mine")
+    with pytest.raises(FileExistsError, match=f"received '{tmp_path}/shown/none', which is a file"):
+        demo("~/shown")
+
+
 @pytest.mark.parametrize("command", ["demo", "gallery", "figures"])
 def test_a_file_as_output_is_refused(tmp_path, capsys, command):
     (tmp_path / "taken").write_text("mine")

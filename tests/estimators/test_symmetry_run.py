@@ -67,6 +67,16 @@ def test_a_finder_that_is_loaded_is_the_one_that_was_fitted(tmp_path):
     assert again.folder is None  # what was loaded is not replaced by the next fit
 
 
+def test_a_folder_may_lie_at_home(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "me"))
+    SymmetryFinder(("tx",), device="cpu", folder="~/run", **TINY).fit(glyphs(8))
+    report = SymmetryFinder.load("~/run").report(glyphs(8), samples=50)
+    assert [path.parent for path in report.save("~/run")] == [tmp_path / "me" / "run"] * 2
+    assert (tmp_path / "me" / "run" / "log.jsonl").is_file()
+    assert [path.name for path in tmp_path.iterdir()] == ["me"]
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -56,8 +56,10 @@ def test_an_optimiser_names_its_bad_field(fields, named):
         Optimiser(**fields)
 
 
-def test_a_folder_may_be_text(tmp_path):
+def test_a_folder_may_be_text(tmp_path, monkeypatch):
     assert Config(steps=1, folder=str(tmp_path)).folder == tmp_path
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert Config(steps=1, folder="~/run").folder == tmp_path / "run"
 
 
 def test_numbers_of_numpy_are_numbers(tmp_path):

@@ -75,7 +75,7 @@ def demo(
     Raises:
         ValueError: the folder has a run of other settings, or something else where a run is to be.
     """
-    tell, folder, scale = progress or (lambda share, what: None), Path(folder), scale or Scale()
+    tell, folder, scale = progress or (lambda share, what: None), Path(os.path.expanduser(folder)), scale or Scale()
     for method in METHODS:  # refuses before anything is done
         there = (folder / method / CONFIG).exists()
         check_folder(folder / method, there)

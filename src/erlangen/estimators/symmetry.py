@@ -143,7 +143,7 @@ class SymmetryFinder(BaseEstimator):
         movable = ground is not None and {"tx", "ty"} <= set(ranges)
         self.anchored_ = movable if self.anchored is None else self.anchored
         objective = self._objective()
-        self.folder_ = None if self.folder is None else Path(self.folder)
+        self.folder_ = None if self.folder is None else Path(os.path.expanduser(self.folder))
         if self.folder_ is not None:
             run = begin(self.folder_, self._record(digest((self.shape_, str(x.dtype)), x)), resume=self.resume)
             self.ground_, self.noise_ = run["ground"], run["noise"]
@@ -171,12 +171,13 @@ class SymmetryFinder(BaseEstimator):
         Raises:
             ValueError: there is no such run, it was not finished, or its files are damaged.
         """
-        record, put = read_finder(Path(folder), NETWORK, SETTINGS)
+        folder = Path(os.path.expanduser(folder))
+        record, put = read_finder(folder, NETWORK, SETTINGS)
         finder = cls(record["ranges"], **record["settings"])
         finder.shape_, finder.ranges_ = tuple(record["shape"]), finder.looked_for()
         finder.anchored_, finder.ground_, finder.facts_ = record["anchored"], record["ground"], record["facts"]
         finder.noise_ = record["noise"]
-        finder.folder_ = Path(folder)  # and not `folder`, in which the next fit would replace what was loaded
+        finder.folder_ = folder  # and not `finder.folder`, in which the next fit would replace what was loaded
         finder.model_ = finder._build()
         put(finder.model_)
         finder.model_.to(device).eval()
@@ -355,8 +356,8 @@ class SymmetryFinder(BaseEstimator):
         places: Any = {"accelerator": self.device, "progress": self.progress, "seed": self.seed}
         if judged:
             places |= {"validate_every": max(1, second // VALIDATIONS), "patience": PATIENCE, "monitor": "nll"}
-        if self.folder is not None:
-            places |= {"folder": Path(self.folder), "resume": self.resume, "checkpoint_seconds": 60.0, "keep": 1}
+        if self.folder_ is not None:
+            places |= {"folder": self.folder_, "resume": self.resume, "checkpoint_seconds": 60.0, "keep": 1}
         return Config(steps=first + second, groups=groups, **places)
 
     @torch.no_grad()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,9 +113,9 @@ class Symmetries:
     def __str__(self) -> str:
         return "\n".join(self.findings.words)
 
-    def save(self, folder: str | Path) -> list[Path]:
+    def save(self, folder: str | os.PathLike[str]) -> list[Path]:
         """Writes symmetries.html and symmetries.json, and returns their paths."""
-        page, numbers = (Path(folder) / name for name in REPORT)
+        page, numbers = (Path(os.path.expanduser(folder)) / name for name in REPORT)
         write_bytes(page, symmetries_page(self.findings).encode())
         content = {
             "coordinates": self.rows(),

@@ -160,7 +160,7 @@ class Config:
         if self.folder is not None:
             if not isinstance(self.folder, str | os.PathLike):
                 raise ValueError(f"folder: received {describe(self.folder)}; accepted is a path, or None")
-            object.__setattr__(self, "folder", Path(self.folder))
+            object.__setattr__(self, "folder", Path(os.path.expanduser(self.folder)))
         if self.resume and self.folder is None:
             raise ValueError("resume: received True without a folder; accepted is True with the folder of a run")
 
