@@ -243,3 +243,12 @@ def test_a_distribution_of_torch_is_refused():
     turn = Affine("angle")
     with pytest.raises(ValueError, match=r"^density: received Independent .*; accepted is a Density"):
         mean_shift(spot(torch.zeros(2)), turn, Foreign(turn), steps=1)
+
+
+def test_seeds_and_shares_are_numbers():
+    group, x = Affine("angle"), spot(torch.tensor([0.3]))
+    q = Mixture.over(group, 4, encoder=nn.Sequential(nn.Flatten(), nn.Linear(SIZE**2, 4)))
+    with pytest.raises(ValueError, match="seed: received 'a'; accepted is an integer"):
+        mean_shift(x, group, q, seed="a")
+    with pytest.raises(ValueError, match="share: received 'a'; accepted is a share"):
+        calibrate_gate(x, group, q, share="a")

@@ -289,6 +289,7 @@ def test_series_too():
         ({"largest": 0}, "largest"),
         ({"frozen": ["encoder"]}, "frozen"),
         ({"rejection": -1.0}, "rejection"),
+        ({"normalise": "x"}, "normalise: received str 'x'; accepted is a function of images, or None"),
     ],
 )
 def test_bad_arguments(kwargs, match):

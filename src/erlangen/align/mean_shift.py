@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Collection
+from numbers import Real
 from typing import Any, Literal, NamedTuple, get_args
 
 import torch
@@ -17,6 +18,7 @@ from ..distributions.density import check_density
 from ..metrics.outputs import evaluating
 from ..transforms import Group, Transform
 from ..transforms.warp import signal_for
+from ..utils.seeds import generator
 from ..utils.shapes import check_count, check_positive, check_weight, describe
 
 __all__ = ["Alignment", "calibrate_gate", "mean_shift"]
@@ -143,7 +145,7 @@ def calibrate_gate(
     Shape:
         x: `(N, C, H, W)` or `(N, C, L)`.
     """
-    if not 0 <= share < 1:
+    if not (isinstance(share, Real) and 0 <= share < 1):
         raise ValueError(f"share: received {share!r}; accepted is a share, 0 <= share < 1")
     if "gate" in how:
         raise ValueError(f"gate: received {how['gate']!r}; accepted is none: it is what is looked for")
@@ -193,8 +195,8 @@ def _gain(conditional: Conditional, origin: Tensor, x: Tensor, moved: Tensor) ->
 def _pull(transform: Transform, q: Distribution, samples: int, seed: int) -> Tensor:
     """From the identity to the mean of a distribution, on a circle the shortest way."""
     q = check_density(q)
-    generator = torch.Generator(q.like.device).manual_seed(seed)
-    mean, _ = mean_of(quadrature(q, samples, points="common", generator=generator), q.periodic, q.ends)
+    source = generator(seed, q.like.device)
+    mean, _ = mean_of(quadrature(q, samples, points="common", generator=source), q.periodic, q.ends)
     return shortest(mean - transform.origin, q.periodic, q.ends)
 
 

@@ -134,6 +134,8 @@ class Averaged(nn.Module):
                 more = natural if hasattr(part, "averaged") else ""
                 raise ValueError(f"{name}: received {type(part).__name__}; accepted is a {kind.__name__}{more}")
         check_over(conditional, transform)
+        if not (normalise is None or callable(normalise)):
+            raise ValueError(f"normalise: received {describe(normalise)}; accepted is a function of images, or None")
         if identity not in (False, True, "eval"):
             raise ValueError(f"identity: received {identity!r}; accepted is False, True or 'eval'")
         if isinstance(frozen, str) or (set(frozen) - {"model", "conditional"}):
