@@ -79,15 +79,16 @@ def run_page(findings: Findings) -> str:
 
 def _accuracy(findings: Findings) -> Section:
     def words(row: Accuracy) -> str:
-        averaged = "" if row.averaged is None else f", {row.averaged:.1%} averaged over views"
-        return f"{row.part}: {row.plain:.1%} as it is{averaged}"
+        averaged = "" if row.averaged is None else f", {100 * row.averaged:.1f} % averaged"
+        return f"{row.part} {100 * row.plain:.1f} % as they are{averaged}"
 
-    alt = "; ".join(words(row) for row in findings.accuracy)
+    told = "; ".join(words(row) for row in findings.accuracy)
     both = any(row.averaged is not None for row in findings.accuracy)
     text = f"The share of {findings.kinds[1]} whose class is predicted rightly"
     text += ", each seen once as it is, and averaged over transformed views of it." if both else ", each as it is."
-    figure = Image(accuracy_figure(findings.accuracy, findings.kinds[1]), alt, width=760)
-    return Section("Accuracy", text, rows=[("", [figure])], per_line=1)
+    figure = Image(accuracy_figure(findings.accuracy, findings.kinds[1]), told, width=760)
+    # In words as well: on a telephone the numbers of the figure lie beyond the edge.
+    return Section("Accuracy", text, f"{told.capitalize()}.", rows=[("", [figure])], per_line=1)
 
 
 def _distributions(findings: Findings) -> Section:
