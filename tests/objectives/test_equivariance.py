@@ -135,6 +135,26 @@ def test_it_is_added_to_a_loss():
     assert set(objective.state_dict()) == set(LearningToTransform(model(), alpha=0.3).state_dict())
 
 
+@pytest.mark.parametrize(
+    "other", [Affine(*SIX.names[::-1], factored=True), Affine(*SIX.names[:3], factored=True), nn.Identity()]
+)
+def test_one_of_other_coordinates_is_refused(other):
+    """Which would call the model's coordinates by other names."""
+    term = other if isinstance(other, nn.Identity) else Equivariance(other)
+    with pytest.raises(ValueError, match=r"^equivariance: received .*; accepted is (one of what the model|an Equi)"):
+        LearningToTransform(model(), equivariance=term)
+
+
+def test_one_that_reads_the_same_coordinates_otherwise_is_refused():
+    q = RealNVP.over(Affine(bounds={"angle": 1.0}), 5, encoder=nn.Sequential(nn.Flatten(), nn.Linear(64, 5)))
+    exponential = Averaged(nn.Flatten(), Affine(bounds={"angle": 1.0}), q)
+    assert exponential.transform.names == SIX.names
+    with pytest.raises(
+        ValueError, match=r"^equivariance: received one of Affine\(.*; accepted is one of what the model"
+    ):
+        LearningToTransform(exponential, equivariance=Equivariance(SIX))
+
+
 def test_it_trains_the_distribution_of_the_moved_alone():
     averaged = model()
     x = BATCH[0] / 255.0

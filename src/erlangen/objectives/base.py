@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..models import Averaged, Prediction
+from ..transforms import Transform
 from ..utils.compiling import uncompiled
 from ..utils.shapes import check_tensor, check_true, check_weight, describe, eager_on_cpu
 from .equivariance import Equivariance
@@ -103,7 +104,8 @@ class AveragedObjective(Counted):
         original: the weight of the cross-entropy of the untransformed input, which is added.
         together: False: the mean cross-entropy over samples (LTT equation 10). True: the cross-entropy of the averaged
             prediction, in the space in which the model averages.
-        equivariance: a price on a conditional that does not turn with its inputs; none if None.
+        equivariance: a price on a conditional that does not turn with its inputs, of the model's transform; none if
+            None.
     """
 
     def __init__(
@@ -120,8 +122,8 @@ class AveragedObjective(Counted):
             raise ValueError(f"burn_in: received {burn_in!r}; accepted is a number of steps >= 0")
         if not isinstance(averaged, Averaged):
             raise ValueError(f"averaged: received {describe(averaged)}; accepted is an Averaged")
-        if equivariance is not None and not isinstance(equivariance, nn.Module):
-            raise ValueError(f"equivariance: received {describe(equivariance)}; accepted is an Equivariance or None")
+        if equivariance is not None:
+            _check_equivariance(equivariance, averaged.transform)
         self.averaged, self.together = averaged, together
         self.burn_in, self.original = int(burn_in), check_weight("original", original)
         self.equivariance = equivariance
@@ -229,13 +231,24 @@ def check_within(y: Tensor, scores: Tensor) -> None:
         check_true("batch", (y >= 0) & (y < scores.shape[-1]), "labels that the classifier has no score for", accepted)
 
 
-def check_spread(q: object) -> None:
+def check_spread(q: object, name: str = "averaged") -> None:
     """Raises a `ValueError` for points without a density, which no weight of an entropy makes wider."""
     if getattr(q, "degenerate", False):
         accepted = "one with a density, such as RealNVP; PSTN trains points"
         raise ValueError(
-            f"averaged: received a conditional of points without a density (a Dirac); accepted is {accepted}"
+            f"{name}: received a conditional of points without a density (a Dirac); accepted is {accepted}"
         )
+
+
+def _check_equivariance(equivariance: object, transform: Transform) -> None:
+    """Raises a `ValueError` for what is none, or one of a group whose coordinates say something else."""
+    if not isinstance(equivariance, Equivariance):
+        raise ValueError(f"equivariance: received {describe(equivariance)}; accepted is an Equivariance or None")
+    group, v = equivariance.moves.group, transform.bounds
+    if group.names != transform.names or not torch.equal(group.element(v), transform.element(v)):
+        got = f"one of {' '.join(repr(group).split())}"
+        accepted = f"one of what the model transforms with, {' '.join(repr(transform).split())}"
+        raise ValueError(f"equivariance: received {got}; accepted is {accepted}")
 
 
 def groups_of(model: nn.Module, conditional: nn.Module | None = None) -> dict[str, list[nn.Parameter]]:
