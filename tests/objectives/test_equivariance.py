@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from erlangen.distributions import Conditional, Points, RealNVP, quadrature
+from erlangen.distributions import Conditional, Dirac, Points, RealNVP, quadrature
 from erlangen.distributions.bounded import BoundedDensity
 from erlangen.distributions.gaussian import GaussianDensity
 from erlangen.models import Averaged
-from erlangen.objectives import Equivariance, LearningToTransform
+from erlangen.objectives import PSTN, Equivariance, LearningToTransform
 from erlangen.objectives.equivariance import after_undoing, divergence
 from erlangen.transforms import Affine, Crop, Rotations
 
@@ -143,6 +143,13 @@ def test_one_of_other_coordinates_is_refused(other):
     term = other if isinstance(other, nn.Identity) else Equivariance(other)
     with pytest.raises(ValueError, match=r"^equivariance: received .*; accepted is (one of what the model|an Equi)"):
         LearningToTransform(model(), equivariance=term)
+
+
+def test_points_have_no_divergence():
+    q = Dirac.over(SIX, 5, encoder=nn.Sequential(nn.Flatten(), nn.Linear(64, 5)))
+    objective = PSTN(Averaged(nn.Flatten(), SIX, q), equivariance=Equivariance(SIX))
+    with pytest.raises(ValueError, match="equivariance: received a conditional of points without a density"):
+        objective(BATCH)
 
 
 def test_one_that_reads_the_same_coordinates_otherwise_is_refused():

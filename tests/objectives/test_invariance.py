@@ -10,7 +10,7 @@ from torch import nn
 from torch.distributions import Categorical as Discrete
 from torch.distributions import Independent, Normal, Uniform, VonMises
 
-from erlangen.distributions import Categorical, EntropyController, Gaussian, RealNVP
+from erlangen.distributions import Categorical, Dirac, EntropyController, Gaussian, RealNVP
 from erlangen.models import GroupTied, Normalise
 from erlangen.objectives import REGULARISERS, InvarianceController, InvarianceRegularised
 from erlangen.train import Config, Optimiser, TensorLoader, fit
@@ -301,6 +301,15 @@ def test_normalisation_comes_after_the_transformation():
 AFFINE = Affine("angle", "tx")
 
 
+def point():
+    return Dirac.over(AFFINE, 5, encoder=encoder())
+
+
+def test_points_that_are_not_learned_may_be_given():
+    objective = InvarianceRegularised(net(), AFFINE, point().requires_grad_(False), samples=1)
+    assert set(objective.parameter_groups()) == {"classifier"}
+
+
 @pytest.mark.parametrize(
     ("build", "match"),
     [
@@ -315,6 +324,7 @@ AFFINE = Affine("angle", "tx")
         (lambda: InvarianceRegularised(net(), AFFINE, flow(Affine("angle", "tx", "ty"))), "over 3 coordinates"),
         (lambda: InvarianceRegularised(net(), AFFINE, Normal(0.0, 1.0), samples=1), r"distribution: .*shape \(2,\)"),
         (lambda: InvarianceRegularised(net(), AFFINE, "all", samples=1), "distribution: received str"),
+        (lambda: InvarianceRegularised(net(), AFFINE, point(), samples=1), "distribution: received a Dirac, .*frozen"),
         (lambda: InvarianceRegularised(net(), Flips(), alpha=-1.0), "alpha"),
         (lambda: InvarianceRegularised(net(), Flips())((X, Y[:3])), "labels"),
         (lambda: InvarianceRegularised(nn.Flatten(0), Flips())((X, Y)), "model: received"),

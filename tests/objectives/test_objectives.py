@@ -267,6 +267,9 @@ def test_bad_arguments(build, match):
         ((X, Y[:, None]), "accepted is integer labels"),
         ((X, Y + 9), r"batch: received labels that .* no score for \(.* entries\); accepted is labels from 0 to"),
         ((X, Y - 9), "accepted is labels from 0 to"),
+        ({"x": X, "y": Y}, r"batch: received dict .*; accepted is \(x,\) or \(x, y\)"),
+        (None, r"batch: received NoneType None; accepted is \(x,\) or \(x, y\)"),
+        ((None, Y), "batch: received NoneType None; accepted is inputs"),
         (X[:2], r"batch: received a float64 tensor of shape \(2, 1, 8, 8\) .*; accepted is \(x,\) or \(x, y\)"),
     ],
 )

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from erlangen.align import calibrate_gate, mean_shift
-from erlangen.distributions import Conditional, Gaussian, Mixture
+from erlangen.distributions import Conditional, Dirac, Gaussian, Mixture
 from erlangen.distributions.bounded import BoundedDensity
 from erlangen.distributions.gaussian import GaussianDensity
 from erlangen.models import Disc, Mirror
@@ -16,6 +16,7 @@ from erlangen.train import Config, Optimiser, TensorLoader, fit
 from erlangen.transforms import Affine, Crop
 
 SIZE, TURN = 32, Affine("angle").double()
+POINT = Dirac.over(TURN, 4, encoder=nn.Flatten()).double()
 
 
 def spot(angle):
@@ -173,6 +174,7 @@ def test_half_a_turn_can_be_undone(u, monkeypatch):
         (lambda: Mirror()(torch.rand(4, 2, 10)), "x: received .*images"),
         (lambda: PoseLikelihood(Reads(), Affine("angle", "tx", factored=True)), "conditional: .* 1 .* with 2"),
         (lambda: PoseLikelihood(nn.Linear(1, 1), TURN), "conditional: received Linear"),
+        (lambda: PoseLikelihood(POINT, TURN)([torch.rand(2, 1, 2, 2)]), "conditional: .* without a density"),
         (lambda: calibrate_gate(torch.zeros(1, 1, 8, 8), TURN, Reads(), gate=0.5), "gate: received 0.5"),
         (lambda: calibrate_gate(torch.zeros(1, 1, 8, 8), TURN, Reads(), share=1.0), "share: "),
         (lambda: calibrate_gate(torch.zeros(1, 1, 8, 8), TURN, Reads(), batch=0), "batch: "),

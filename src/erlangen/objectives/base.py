@@ -23,7 +23,7 @@ class Objective(nn.Module):
 
     def __call__(self, batch: Sequence[Tensor]) -> dict[str, Tensor]:
         """`forward`, of what is a batch: of a bare tensor it would take the first input for all of them."""
-        if isinstance(batch, Tensor):
+        if not isinstance(batch, tuple | list):
             raise ValueError(f"batch: received {describe(batch)}; accepted is (x,) or (x, y)")
         if any(isinstance(part, Tensor) and part.shape[:1] == (0,) for part in batch):  # whose mean would be NaN
             raise ValueError("batch: received no inputs; accepted is at least one")
@@ -146,6 +146,7 @@ class AveragedObjective(Counted):
             losses["original"] = self.plain(x, y)["loss"]
             loss = loss + self.original * losses["original"]
         if self.equivariance is not None:
+            check_spread(prediction.q, "equivariance")
             price, parts = self.equivariance(self.averaged.conditional, x, prediction)
             loss, losses = loss + price, losses | parts
         extra, parts = self.width(prediction)
@@ -216,6 +217,7 @@ def labelled(batch: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     if len(batch) != 2:
         raise ValueError(f"batch: received {len(batch)} tensors; accepted are inputs and their labels")
     x, y = batch
+    check_tensor("batch", x, "inputs (B, ...) and their labels", isinstance(x, Tensor) and x.ndim > 0)
     ok = isinstance(y, Tensor) and y.shape == x.shape[:1] and not y.is_floating_point()
     return x, check_tensor("batch", y, f"integer labels ({len(x)},)", ok).long()
 

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.distributions import Distribution
 
-from ..distributions import Conditional, EntropyController, FixedEntropyWeight, Points, quadrature
+from ..distributions import Conditional, Dirac, EntropyController, FixedEntropyWeight, Points, quadrature
 from ..distributions.categorical import CategoricalDensity
 from ..metrics.invariance import distribution_error, logit_error
 from ..models import logits_of
@@ -234,6 +234,9 @@ def _check_distribution(transform: Transform, distribution: object) -> None:
         ok = False
     if not ok:
         raise ValueError(f"distribution: received {got}; accepted is {accepted} (for a FiniteGroup, also None)")
+    if isinstance(distribution, Dirac) and any(p.requires_grad for p in distribution.parameters()):
+        got = "a Dirac, which has no entropy to keep it from learning to do nothing"
+        raise ValueError(f"distribution: received {got}; accepted is one with a density, or a Dirac that is frozen")
 
 
 def _weight(nu: object) -> InvarianceController | FixedEntropyWeight:

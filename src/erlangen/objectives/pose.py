@@ -12,7 +12,7 @@ from ..distributions import Conditional, check_over
 from ..transforms import Transform
 from ..transforms.base import Bounds
 from ..transforms.warp import as_signal
-from .base import Objective
+from .base import Objective, check_spread
 from .equivariance import Moves, after_undoing
 
 __all__ = ["PoseLikelihood"]
@@ -60,7 +60,9 @@ class PoseLikelihood(Objective):
         h = self.moves(len(x), group.bounds)
         with torch.no_grad():
             moved = group.act(h, x)
-        log_q = self.conditional(moved).log_prob(after_undoing(group, group.origin.expand(len(x), -1), h))
+        q = self.conditional(moved)
+        check_spread(q, "conditional")
+        log_q = q.log_prob(after_undoing(group, group.origin.expand(len(x), -1), h))
         inside = log_q.detach() > -math.inf
         return {"loss": -torch.where(inside, log_q, 0.0).mean(), "inside": inside.to(log_q.dtype).mean()}
 
