@@ -437,8 +437,11 @@ def test_a_run_does_not_become_a_class(tmp_path, capsys, monkeypatch):
     assert fit(".") == 2
     refused(capsys, "--output: received 'runs/shapes-flow-", "elsewhere")
     assert not (tmp_path / "shapes" / "runs").exists()
-    draw(tmp_path / "parts" / "train")
+    for part in ("train", "test"):
+        draw(tmp_path / "parts" / part)
     monkeypatch.chdir(tmp_path / "parts")
+    assert fit(".", "--output", "test/run") == 2
+    refused(capsys, "--output: received 'test/run', which lies among the classes in 'test'")
     assert fit(".", "--method", "none") == 0  # beside the part, not in it
 
 

@@ -89,10 +89,11 @@ def check_folder(folder: Path, resume: bool, data: str | None = None) -> None:
         what = "holds other files" if folder.is_dir() else "is a file"
         raise FileExistsError(f"output: received {str(folder)!r}, which {what}; accepted is a new or empty folder")
     elif data is not None and data not in named_sets():
-        root = class_root(Path(os.path.expanduser(data)))
-        if root.is_dir() and root.resolve() in folder.resolve().parents:
-            got = f"{str(folder)!r}, which lies among the classes in {str(root)!r}"
-            raise ValueError(f"output: received {got}; accepted is a folder elsewhere")
+        path = Path(os.path.expanduser(data))
+        for root in (class_root(path), path / "test"):
+            if root.is_dir() and root.resolve() in folder.resolve().parents:
+                got = f"{str(folder)!r}, which lies among the classes in {str(root)!r}"
+                raise ValueError(f"output: received {got}; accepted is a folder elsewhere")
 
 
 def train_run(setting: Setting, folder: Path, *, resume: bool = False, bar: bool | None = None) -> Run:
