@@ -1,9 +1,12 @@
 """The report of a run."""
 
+import re
+
+import numpy as np
 import pytest
 
 from erlangen.report.run import Findings, run_page
-from erlangen.report.run_figures import Accuracy
+from erlangen.report.run_figures import Accuracy, Coordinate, Example
 
 
 @pytest.mark.parametrize(
@@ -16,3 +19,18 @@ from erlangen.report.run_figures import Accuracy
 def test_accuracies_can_be_read_where_the_figure_is_cut(rows, words):
     page = run_page(Findings("a run", "", {"seed": "0"}, rows, ()))
     assert f'<p class="note">{words}' in page
+
+
+@pytest.mark.parametrize(
+    ("names", "width", "rings", "histograms"),
+    [(["angle"], 242, True, False), (["tx"], 432, False, True), (["angle", "tx", "ty", "scale"], 720, True, True)],
+)
+def test_distributions_are_as_large_as_drawn_and_explained_as_far_as_shown(names, width, rings, histograms):
+    coordinates = [Coordinate(name, -np.pi, np.pi, periodic=name == "angle") for name in names]
+    example = Example(np.zeros((8, 8, 3), np.uint8), "a", "a", 1.0, np.zeros((10, len(names))))
+    found = Findings("a run", "", {"seed": "0"}, [Accuracy("test", 8, 0.5)], (), coordinates, True, [example])
+    page = run_page(found)
+    section = page[page.index('id="learned-distributions"') : page.index('id="views"')]
+    assert re.search(r"minmax\(0, (\d+)px\)", section)[1] == str(width)
+    text = re.sub("<img[^>]+>", "", section)
+    assert (("ring" in text), ("histogram" in text)) == (rings, histograms)

@@ -18,6 +18,7 @@ from .run_figures import (
     class_words,
     curves_figure,
     distribution_figure,
+    distribution_width,
     enlarge,
     ranges_figure,
 )
@@ -92,22 +93,26 @@ def _accuracy(findings: Findings) -> Section:
 
 
 def _distributions(findings: Findings) -> Section:
-    images, (one, many), ring = [], findings.kinds, any(c.periodic for c in findings.coordinates)
+    images, (one, many), width = [], findings.kinds, min(720, distribution_width(findings.coordinates))
     for example in findings.examples:
         caption = f"{example.label}; predicted {example.predicted}, {example.probability:.0%}"
         alt = f"Distribution of transformations for {_a(one)} of {example.label}"
-        images.append(Image(distribution_figure(example, findings.coordinates), alt, caption, width=720))
+        images.append(Image(distribution_figure(example, findings.coordinates), alt, caption, width=width))
+    rings = [c.periodic for c in findings.coordinates]
+    likely = ["far out around a ring"] * any(rings) + ["high in a histogram"] * (not all(rings))
     text = (
         f"Which transformations leave the meaning of {_a(one)} unchanged, as the model believes, for several {many}. "
-        f"What lies {'far out around a ring, or ' if ring else ''}high in a histogram, is likely."
+        f"What lies {', or '.join(likely)}, is likely."
     )
     circle = (
         f"A ring shows an angle: upwards is the {one} as it is, left a quarter turn counter-clockwise; the dashed "
-        "circle is what no preference would look like. "
+        "circle is what no preference would look like."
     )
-    note = f"In a histogram the dashed line is the {one} as it is. Marginals of 2000 samples each."
-    note = circle + note if ring else note
-    return Section("Learned distributions", text, note, rows=[("", images)], per_line=2)
+    line = f"In a histogram the dashed line is the {one} as it is."
+    notes = [circle] * any(rings) + [line] * (not all(rings)) + ["Marginals of 2000 samples each."]
+    return Section(
+        "Learned distributions", text, " ".join(notes), rows=[("", images)], per_line=2 if width > 400 else 3
+    )
 
 
 def _views(findings: Findings) -> Section:

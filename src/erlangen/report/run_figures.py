@@ -29,11 +29,13 @@ __all__ = [
     "class_words",
     "curves_figure",
     "distribution_figure",
+    "distribution_width",
     "enlarge",
     "ranges_figure",
 ]
 
 DPI = 200  # two pixels to one of the page
+RING, COLUMN = 232, 190  # of distributions, in pixels of the page
 BLUE, ORANGE, VIOLET, GREEN = COLOURS
 RIGHT: Any = {"ha": "right", "va": "center"}
 LOOK: dict[Any, Any] = RC | {
@@ -186,25 +188,31 @@ def _curve(axes: Axes, rows: Sequence[Mapping[str, Any]], name: str) -> None:
         axes.set_ylim(0, 1.3 * most if most > 0 else 1.0)
 
 
+def distribution_width(coordinates: Sequence[Coordinate]) -> int:
+    """The width of a `distribution_figure`, in pixels of the page."""
+    rings = sum(c.periodic for c in coordinates)
+    lines = len(coordinates) - rings
+    columns = -(-lines // 2) if lines > 3 else lines
+    return max(1, rings) * RING + columns * COLUMN + 10
+
+
 def distribution_figure(example: Example, coordinates: Sequence[Coordinate]) -> bytes:
     """The picture, a ring around it for each periodic coordinate, and a histogram for every other."""
     rings = [k for k, c in enumerate(coordinates) if c.periodic]
     lines = [k for k, c in enumerate(coordinates) if not c.periodic]
-    height, ring, width = 232, 232, 190
-    columns = -(-len(lines) // 2) if len(lines) > 3 else len(lines)
-    total = max(1, len(rings)) * ring + columns * width + 10
+    total = distribution_width(coordinates)
     with matplotlib.rc_context(LOOK):
-        figure = canvas(total, height)
+        figure = canvas(total, RING)
         if not rings:
             _picture(figure, (30 / total, 0.13, 172 / total, 0.74), example.image)
         for place, k in enumerate(rings):
-            box = (place * ring / total, 0.02, ring / total, 0.96)
+            box = (place * RING / total, 0.02, RING / total, 0.96)
             _ring(figure, box, example, k, coordinates[k])
         for place, k in enumerate(lines):
             column, row = divmod(place, 2) if len(lines) > 3 else (place, 0)
-            left = max(1, len(rings)) * ring + column * width + 14
+            left = max(1, len(rings)) * RING + column * COLUMN + 14
             tall = (0.27, 0.62 - 0.5 * row) if len(lines) > 3 else (0.5, 0.24)
-            axes = figure.add_axes((left / total, tall[1], (width - 34) / total, tall[0]))
+            axes = figure.add_axes((left / total, tall[1], (COLUMN - 34) / total, tall[0]))
             _histogram(axes, example.v[:, k], coordinates[k])
     return png(figure)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from .canvas import encode
 from .page import Image, Section, page
-from .run_figures import LOOK, Coordinate, Example, canvas, distribution_figure, enlarge, png
+from .run_figures import LOOK, Coordinate, Example, canvas, distribution_figure, distribution_width, enlarge, png
 from .style import COLOURS, HAIRLINE, INK, MUTED
 
 __all__ = ["SymmetryFindings", "middle_of", "spans_figure", "symmetries_page"]
@@ -141,14 +141,15 @@ def _pictures(found: SymmetryFindings) -> Section:
 
 def _distributions(found: SymmetryFindings) -> Section:
     figures, coordinates = [], _widened(found)
+    width = min(760, distribution_width(coordinates))
     for k, (image, v) in enumerate(zip(found.prototypes, found.v, strict=True)):
         example = Example(image, "", "", 1.0, v)
-        figures.append(Image(distribution_figure(example, coordinates), f"image {k + 1}", width=760))
+        figures.append(Image(distribution_figure(example, coordinates), f"image {k + 1}", width=width))
     text = (
         "For each image its prototype, and how it is transformed in the set. Where a prototype lies is arbitrary: "
         "translations are as seen from where turning explains most of them."
     )
-    return Section("Distributions", text, rows=[("", figures)], per_line=1)
+    return Section("Distributions", text, rows=[("", figures)], per_line=1 if width > 400 else 3)
 
 
 def _widened(found: SymmetryFindings) -> list[Coordinate]:
