@@ -1,9 +1,11 @@
 """Runs from Python: settings, methods, folders, and what comes back from them."""
 
+import hashlib
 import html
 import json
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from erlangen.distributions import GlobalUniform, MeanFieldUniform, RealNVP
 from erlangen.estimators import RunConfig, build_transform, fit_run, load_run, prepare, resolve_ranges
 from erlangen.estimators.reporting import half_ranges, measure
 from erlangen.estimators.setting import build_model
-from erlangen.estimators.sources import describe_data
+from erlangen.estimators.sources import describe_data, digest
 from erlangen.estimators.training import train_run, training_config
 from erlangen.models import Normalise
 from erlangen.objectives import METHODS, HandMade, Plain, Terms
@@ -254,6 +256,34 @@ def test_a_device_that_is_not_there_is_refused_before_data_are_read():
 def test_what_no_method_heeds_is_refused_before_data_are_read():
     with pytest.raises(ValueError, match="alpha: received 1 for the method none"):
         prepare(RunConfig(method="none", alpha=1.0, data="nowhere"))
+
+
+def test_data_may_be_a_path(tmp_path):
+    assert RunConfig(data=tmp_path).data == str(tmp_path)
+    with pytest.raises(ValueError, match="data: received NoneType None; accepted is a path, or the name of a set"):
+        RunConfig(data=None)
+
+
+def test_what_is_no_data_set_is_named(data):
+    config = RunConfig(transform=("angle",), **TINY)
+    for name, parts in {"data": (data.x, None), "test": (data, (data.x, data.y))}.items():
+        with pytest.raises(ValueError, match=f"{name}: received .*; accepted is a DataSet, or None"):
+            prepare(config, *parts)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_images_in_half_precision(dtype, data):
+    """All halves and ones, which lose nothing in it."""
+    x = (data.x > 128) / 2 + 0.5
+    setting, whole = (prepare(RunConfig(**TINY), replace(data, x=x.to(kind))) for kind in (dtype, torch.float32))
+    assert setting.about["normalise"] == whole.about["normalise"]
+    assert setting.about["digest"] != whole.about["digest"]
+
+
+def test_the_digest_is_that_of_the_bytes():
+    """By which runs that were begun before know their data."""
+    x = torch.arange(6, dtype=torch.float32).view(2, 3)
+    assert digest("a", x) == hashlib.sha256(b"'a'" + x.numpy().tobytes()).hexdigest()[:16]
 
 
 def test_bad_data_are_named(data):

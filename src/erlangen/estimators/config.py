@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
@@ -14,7 +15,7 @@ from ..data.folder import Background
 from ..data.sequences import Missing, Unequal, check_handling
 from ..nets import NETS
 from ..utils.seeds import check_seed
-from ..utils.shapes import check_count, check_positive
+from ..utils.shapes import check_count, check_positive, describe
 from .coordinates import Wanted, resolve_ranges
 
 __all__ = ["RunConfig", "check_background", "check_device"]
@@ -30,7 +31,8 @@ class RunConfig:
             and angle for images, warp for series.
         net: the classifier, one of `erlangen.nets.NETS`; "lenet" for images of 28 or 32 pixels,
             "embedding" for others, "series-cnn" for series.
-        data: where the data come from, for `erlangen.data.load`; the name of the set where it is given as such.
+        data: where the data come from, for `erlangen.data.load`, a path or a name; the name of the set where it is
+            given as such.
         size: the side to which the pictures of a folder are resized; theirs, if they agree and it is at most 64, else
             64.
         unreadable: what to do with files that cannot be read, "raise" or "skip".
@@ -89,6 +91,9 @@ class RunConfig:
     checkpoint_seconds: float = 60.0
 
     def __post_init__(self) -> None:
+        if not isinstance(self.data, str | os.PathLike):
+            raise ValueError(f"data: received {describe(self.data)}; accepted is a path, or the name of a set")
+        object.__setattr__(self, "data", os.fspath(self.data))
         if self.net is not None and self.net not in NETS:
             raise ValueError(f"net: received {self.net!r}; accepted is one of {', '.join(NETS)}")
         if self.unreadable not in ("raise", "skip"):

@@ -17,7 +17,7 @@ from ..objectives import METHODS
 from ..utils.seeds import seeded
 from .config import RunConfig, check_device
 from .coordinates import COLOUR, build_transform, resolve_ranges
-from .sources import check_parts, describe_data, is_named, load_parts
+from .sources import check_parts, check_sets, describe_data, is_named, load_parts
 
 __all__ = ["Setting", "build_model", "prepare"]
 
@@ -56,6 +56,7 @@ def prepare(config: RunConfig, data: DataSet | None = None, test: DataSet | None
     Raises:
         ValueError: something is unknown or does not fit; the message names it.
     """
+    check_sets(data=data, test=test)
     if config.method not in METHODS:
         raise ValueError(f"method: received {config.method!r}; accepted is one of {', '.join(METHODS)}")
     ranges = None if config.transform is None else resolve_ranges(config.transform)

@@ -29,6 +29,7 @@ __all__ = [
     "check_bytes",
     "check_levels",
     "check_parts",
+    "check_sets",
     "check_sides",
     "class_root",
     "describe_data",
@@ -257,6 +258,13 @@ def check_bytes(name: str, x: Tensor) -> None:
     )
 
 
+def check_sets(**parts: object) -> None:
+    """Raises a `ValueError` for what is neither a data set nor None."""
+    for name, part in parts.items():
+        if not (part is None or isinstance(part, DataSet)):
+            raise ValueError(f"{name}: received {describe(part)}; accepted is a DataSet, or None")
+
+
 def check_parts(data: DataSet, test: DataSet | None) -> None:
     """Raises a `ValueError` for data from which no classifier can be trained, or parts that do not match."""
     shape = tuple(data.x.shape[1:])
@@ -334,5 +342,5 @@ def digest(what: object, *tensors: Tensor) -> str:
     """Tells whether a run goes on with the data that it began with."""
     found = hashlib.sha256(repr(what).encode())
     for tensor in tensors:
-        found.update(tensor.cpu().contiguous().numpy().data)
+        found.update(tensor.cpu().contiguous().view(torch.uint8).numpy().data)  # bytes, for numpy has no bfloat16
     return found.hexdigest()[:16]
