@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -12,7 +11,7 @@ from torch import Tensor
 from .audit_figures import WIDTH, classes_figure, ladder_figure, overview_figure
 from .canvas import encode, pixels
 from .page import Image, Section, page
-from .run_figures import class_words, enlarge
+from .run_figures import class_labels, enlarge
 
 __all__ = ["audit_page"]
 
@@ -80,9 +79,7 @@ def _ladder(name: str, steps: Sequence[Mapping[str, Any]]) -> Section:
 
 def _classes(record: Mapping[str, Any]) -> Section:
     present = sorted(set(record["data"]["labels"]))
-    words = {k: class_words(k, record["data"]["classes"][k]) for k in present[:CLASSES]}
-    twice = {each for each, n in Counter(words.values()).items() if n > 1}
-    names = [f"{k + 1}. {each}" if each in twice else each for k, each in words.items()]
+    names = class_labels(present[:CLASSES], record["data"]["classes"])
     some = f" The first {CLASSES} of {len(present)} classes." if len(present) > CLASSES else ""
     text = f"The share of right predictions at the greatest strength of each transformation, and as they are.{some}"
     figure = Image(classes_figure(record, present[:CLASSES], names), "Accuracy by class and transformation", width=760)

@@ -15,7 +15,7 @@ from .run_figures import (
     Coordinate,
     Example,
     accuracy_figure,
-    class_words,
+    class_labels,
     curves_figure,
     distribution_figure,
     distribution_width,
@@ -129,14 +129,17 @@ def _views(findings: Findings) -> Section:
 
 def _ranges(findings: Findings) -> Section:
     figure = ranges_figure(findings.half_ranges, findings.labels, findings.classes, findings.coordinates)
-    shown, every, (one, many) = len(np.unique(findings.labels)), len(findings.classes), findings.kinds
-    some = "" if shown == every else f", the first {shown} of {every} classes"
+    numbers, every, (one, many) = np.unique(findings.labels).tolist(), len(findings.classes), findings.kinds
+    some = "" if len(numbers) == every else f", the first {len(numbers)} of {every} classes"
     text = (
         f"How widely the {many} of each class may be transformed: half the length of the shortest range that holds "
         f"98 % of the samples. The bar is the mean, each dot {_a(one)}, the pale bar the whole range that was allowed."
     )
-    shorter = {name: class_words(k, name) for k, name in enumerate(findings.classes) if (findings.labels == k).any()}
-    meant = [f"{words} is {name}" for name, words in shorter.items() if words != name and "…" not in words]
+    names, called = [findings.classes[k] for k in numbers], class_labels(numbers, findings.classes)
+    unclear = [
+        (c, name) for c, name in zip(called, names, strict=True) if c != name and (c[0].isdigit() or "…" not in c)
+    ]
+    meant = [f"{c} is {name}" for c, name in unclear]
     note = f"{len(findings.labels)} {many}{some}. {'; '.join(meant)}".strip()
     alt = "Mean half-range of each coordinate, by class"
     return Section(

@@ -26,6 +26,7 @@ __all__ = [
     "Coordinate",
     "Example",
     "accuracy_figure",
+    "class_labels",
     "class_words",
     "curves_figure",
     "distribution_figure",
@@ -303,7 +304,7 @@ def ranges_figure(
     rows = [c for c in range(len(classes)) if (labels == c).any()]
     per_line = min(len(coordinates), 4)
     lines = -(-len(coordinates) // per_line)
-    names = [class_words(c, classes[c]) for c in rows]
+    names = class_labels(rows, classes)
     name = 14 + 7 * max(map(len, names))
     panel, tall = (1160 - name - 20) / per_line, 66 + 22 * len(rows)
     chance = np.random.default_rng(0)
@@ -346,3 +347,9 @@ def class_words(number: int, name: str, longest: int = 24) -> str:
         return f"class {number + 1}"
     half = longest // 2
     return name if len(name) <= longest else f"{name[:half]}…{name[half + 1 - longest :]}"
+
+
+def class_labels(numbers: Sequence[int], classes: Sequence[str]) -> list[str]:
+    """What to call classes in a figure: by `class_words`, with a number before those that would be called the same."""
+    words = [class_words(k, classes[k]) for k in numbers]
+    return [f"{k + 1}. {one}" if words.count(one) > 1 else one for k, one in zip(numbers, words, strict=True)]
