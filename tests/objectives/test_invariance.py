@@ -361,11 +361,3 @@ def test_a_classifier_with_one_logit_is_refused(rest):
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, 1), *rest)
     with pytest.raises(ValueError, match=r"^model: received a .* tensor .*; accepted is a classifier with logits \("):
         InvarianceRegularised(model, Flips())((X, torch.zeros_like(Y)))
-
-
-def test_inputs_have_the_type_of_the_classifier():
-    objective = still(net().float(), Flips().float())
-    exact = objective((X.bfloat16().float(), Y))["loss"]
-    assert torch.equal(objective((X.bfloat16(), Y))["loss"], exact)
-    with pytest.raises(ValueError, match=r"^x: received a float64 tensor .*, but the model is torch.float32; accepted"):
-        objective((X, Y))
