@@ -317,7 +317,7 @@ def test_a_folder_keeps_what_was_learned(tmp_path):
     assert torch.equal(again.predict(x), finder.predict(x))
     assert torch.equal(again.resample(x, 2), finder.resample(x, 2))
     assert again.report(x, samples=50).findings.facts == finder.facts_
-    assert f'SymmetryFinder.load("{tmp_path.as_posix()}")' in finder.report(x, samples=50).findings.code
+    assert f"SymmetryFinder.load({tmp_path.as_posix()!r})" in finder.report(x, samples=50).findings.code
     SymmetryFinder(("tx",), **settings).fit(glyphs(12))  # a run that was finished is replaced
     assert SymmetryFinder.load(tmp_path).model_.group.names == ("tx",)
     with pytest.raises(ValueError, match="which holds no run"):

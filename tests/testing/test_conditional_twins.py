@@ -71,7 +71,7 @@ class ForgetsTheBatch(Line):
         return super().forward(x[:1])
 
 
-@twin(r"event_shape is \(2,\), not \(3,\)")
+@twin(r"density: received GaussianDensity.* event_shape: \(2,\)\); accepted is a Density")
 class MiscountsCoordinates(Line):
     def __init__(self):
         super().__init__()

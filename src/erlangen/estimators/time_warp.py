@@ -125,7 +125,7 @@ class TimeWarpClassifier(ClassifierMixin, SeriesEstimator):
         seed = self._seed()
         self.seed_ = seed
         with seeded(seed):
-            self.averaged_ = self._build(len(self.classes_))
+            self.averaged_ = self._build(max(2, len(self.classes_)))  # a lone class has another beside it
         self.transform_, self.conditional_ = self.averaged_.transform, self.averaged_.conditional
         batch = min(self.batch_size, len(x))
         loader = TensorLoader(self._scaled(x), labels, batch_size=batch, seed=seed, drop_last=True)
@@ -154,7 +154,7 @@ class TimeWarpClassifier(ClassifierMixin, SeriesEstimator):
 
     def _some(self, x: Tensor) -> Tensor:
         with seeded(self.seed_):
-            return self.averaged_(x).log_probs.double().cpu()
+            return self.averaged_(x).log_probs[:, : len(self.classes_)].double().cpu()
 
     def _build(self, classes: int) -> Averaged:
         """The four nouns but the last: a warp of time, a Student-t over it, an averaged classifier."""

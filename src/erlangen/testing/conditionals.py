@@ -53,7 +53,7 @@ def check_conditional(
     with seeds.seeded(seed):
         net = _jittered(conditional)
         x = _features(net) if inputs is None else _made(inputs)
-        q = net(x)
+        q = _asked(net, x)
         _shapes(net, q, x)
         _support(q)
         _points(q)
@@ -97,6 +97,13 @@ def _made(inputs: object) -> Tensor:
         got = f"{describe(inputs)}, which makes {describe(x)} of n = {INPUTS}" if callable(inputs) else describe(inputs)
         raise ValueError(f"inputs: received {got}; accepted is a function that makes a batch of n inputs")
     return x
+
+
+def _asked(net: Conditional, x: Tensor) -> Density:
+    try:
+        return net(x)
+    except ValueError as error:  # what is seen at once, such as a density of fewer coordinates, is wrong all the same
+        raise AssertionError(str(error)) from error
 
 
 def _samples(q: Density, shape: Sequence[int] = (SAMPLES,)) -> Tensor:
