@@ -1,6 +1,7 @@
 """Every test runs in float64 and from the same seed; examples drawn by hypothesis are the same in every run."""
 
 import os
+import signal
 
 import hypothesis
 import pytest
@@ -13,6 +14,8 @@ hypothesis.settings.load_profile("erlangen")
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     torch.set_num_threads(1)  # the workers share the cores among themselves
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell leaves it in the background: tests interrupt
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
