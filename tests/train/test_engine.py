@@ -66,5 +66,7 @@ def test_what_is_trained_is_the_objectives_own():
     match = "^objective: received parameters in the group 'own' that are those of no module of it; accepted"
     with pytest.raises(ValueError, match=match):
         fit(Own(groups=lambda own: {"own": [*own, other.weight]}), loader(), CONFIG)
+    with pytest.raises(ValueError, match=match.replace("objective", r"objectives\[1\]")):
+        fit_many([Own(), Own(groups=lambda own: {"own": [*own, other.weight]})], [loader(), loader()], CONFIG)
     with pytest.raises(ValueError, match=r"^objective: received list .* from parameter_groups; accepted is a dict"):
         fit(Own(groups=lambda own: own), loader(), CONFIG)

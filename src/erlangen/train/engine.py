@@ -37,6 +37,26 @@ def check_objective(name: str, objective: object) -> None:
     if any(tensor.is_inference() for tensor in tensors):
         got = "weights that were made under torch.inference_mode"
         raise ValueError(f"{name}: received {got}; accepted is one that was made outside of it, or under no_grad")
+    _check_groups(name, objective)
+
+
+def _check_groups(name: str, objective: Objective) -> None:
+    groups = objective.parameter_groups()
+    if not isinstance(groups, dict):
+        accepted = "a dict of parameters by the name of their group"
+        raise ValueError(f"{name}: received {describe(groups)} from parameter_groups; accepted is {accepted}")
+    if not groups:
+        raise ValueError(f"{name}: received one without parameter groups; accepted is one with something to train")
+    own, seen = set(objective.parameters()), set[nn.Parameter]()
+    for group, parameters in groups.items():
+        parameters = set(parameters)
+        if not own.issuperset(parameters):  # which no checkpoint would keep
+            got = f"parameters in the group {group!r} that are those of no module of it"
+            raise ValueError(f"{name}: received {got}; accepted are some of objective.parameters()")
+        if not parameters or seen & parameters:
+            why = "no parameters" if not parameters else "a parameter that is in another group as well"
+            raise ValueError(f"{name}: received {why} in the group {group!r}; accepted are groups of their own")
+        seen |= parameters
 
 
 def launch(objective: Objective, config: Config) -> Fabric:
@@ -188,24 +208,8 @@ class Engine:
 
 def _settings(objective: Objective, config: Config) -> dict[str, Optimiser]:
     groups = objective.parameter_groups()
-    if not isinstance(groups, dict):
-        accepted = "a dict of parameters by the name of their group"
-        raise ValueError(f"objective: received {describe(groups)} from parameter_groups; accepted is {accepted}")
     if unknown := sorted(set(config.groups) - set(groups)):
         raise ValueError(f"groups: received optimisers for {unknown}; accepted are the names {sorted(groups)}")
-    seen: set[nn.Parameter] = set()
-    own = set(objective.parameters())
-    for name, parameters in groups.items():
-        parameters = list(parameters)
-        if not own.issuperset(parameters):  # which no checkpoint would keep
-            got = f"parameters in the group {name!r} that are those of no module of it"
-            raise ValueError(f"objective: received {got}; accepted are some of objective.parameters()")
-        if not parameters or seen & set(parameters):
-            why = "no parameters" if not parameters else "a parameter that is in another group as well"
-            raise ValueError(f"objective: received {why} in the group {name!r}; accepted are groups of their own")
-        seen |= set(parameters)
-    if not groups:
-        raise ValueError("objective: received one without parameter groups; accepted is one with something to train")
     return {name: config.groups.get(name, config.optimiser) for name in groups}
 
 
