@@ -145,6 +145,11 @@ def test_one_of_other_coordinates_is_refused(other):
         LearningToTransform(model(), equivariance=term)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+def test_a_model_on_another_device_may_have_one():
+    LearningToTransform(model().cuda(), equivariance=Equivariance(SIX))
+
+
 def test_points_have_no_divergence():
     q = Dirac.over(SIX, 5, encoder=nn.Sequential(nn.Flatten(), nn.Linear(64, 5)))
     objective = PSTN(Averaged(nn.Flatten(), SIX, q), equivariance=Equivariance(SIX))

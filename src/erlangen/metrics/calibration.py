@@ -12,7 +12,7 @@ from ..utils.shapes import check_count, check_same, check_tensor, check_true, co
 from .measured import class_means
 from .outputs import check_labels
 
-__all__ = ["Divergence", "Reliability", "bin_of", "brier", "ece", "ekld", "kl", "nll", "reliability"]
+__all__ = ["Divergence", "Reliability", "bin_of", "brier", "ece", "ekld", "kl", "nll", "reliability", "squared_error"]
 
 
 LOOSE = 0.1  # of the logarithm of a sum of probabilities, for those in half precision, and of many classes
@@ -64,9 +64,17 @@ def brier(log_probs: Tensor, y: Tensor) -> Tensor:
     References:
         | G. Brier. Verification of forecasts expressed in terms of probability (1950).
     """
-    log_probs, y = _predictions(log_probs, y)
-    truth = F.one_hot(y, log_probs.shape[1]).to(log_probs.dtype)
-    return (log_probs.exp() - truth).square().sum(-1).mean()
+    return squared_error(*_predictions(log_probs, y)).mean()
+
+
+def squared_error(log_probs: Tensor, y: Tensor) -> Tensor:
+    """The Brier score of each prediction.
+
+    Shape:
+        log_probs: `(..., B, K)`; y: `(B,)`; result: `(..., B)`.
+    """
+    truth = F.one_hot(y, log_probs.shape[-1]).to(log_probs.dtype)
+    return (log_probs.exp() - truth).square().sum(-1)
 
 
 def ece(log_probs: Tensor, y: Tensor, bins: int = 15) -> Tensor:

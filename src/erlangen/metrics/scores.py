@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from ..transforms import FiniteGroup
 from ..transforms.warp import as_signal
 from ..utils.shapes import check_count
-from .calibration import bin_of
+from .calibration import bin_of, squared_error
 from .measured import BOOTSTRAP, Bootstrap, Measured, measured, resampled
 from .orbit import Orbit, as_orbit
 from .outputs import Model, are_probabilities, check_data, check_labels, check_several, classify_copies, measuring
@@ -107,9 +106,7 @@ def _each(log_probs: Tensor, y: Tensor, bins: int) -> tuple[Tensor, Tensor, Tens
     """What is right, minus the log-likelihood and the Brier score of inputs, `(b,)` each, and their `bin_gaps`."""
     own = y.expand(len(log_probs), -1).unsqueeze(-1)
     right = (log_probs.argmax(-1) == y).to(log_probs.dtype)
-    truth = F.one_hot(y, log_probs.shape[-1]).to(log_probs.dtype)
-    brier = (log_probs.exp() - truth).square().sum(-1)
-    values = (right, -log_probs.gather(-1, own).squeeze(-1), brier)
+    values = (right, -log_probs.gather(-1, own).squeeze(-1), squared_error(log_probs, y))
     right, nll, brier = (value.mean(0) for value in values)
     return right, nll, brier, bin_gaps(log_probs, y, bins)
 

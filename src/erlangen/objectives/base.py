@@ -247,7 +247,9 @@ def _check_equivariance(equivariance: object, transform: Transform) -> None:
     if not isinstance(equivariance, Equivariance):
         raise ValueError(f"equivariance: received {describe(equivariance)}; accepted is an Equivariance or None")
     group, v = equivariance.moves.group, transform.bounds
-    if group.names != transform.names or not torch.equal(group.element(v), transform.element(v)):
+    # It may lie on another device than the model until both are trained.
+    same = group.names == transform.names
+    if not same or not torch.equal(group.element(v.to(group.bounds.device)).to(v.device), transform.element(v)):
         got = f"one of {' '.join(repr(group).split())}"
         accepted = f"one of what the model transforms with, {' '.join(repr(transform).split())}"
         raise ValueError(f"equivariance: received {got}; accepted is {accepted}")
