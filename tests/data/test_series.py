@@ -264,6 +264,10 @@ def test_a_table_with_a_moment_to_a_row(tmp_path):
         ("label,x1,x10,x2\na,1,2,3", {}, "received the column x2 after x10; accepted are moments of one channel in"),
         ("label,0,1,0,1\na,1,2,3,4", {}, "received the column 0 after 1; accepted are moments of one channel in"),
         ("label,x1,x1\na,1,2", {}, "received the column x1 after x1"),
+        ("label,Apr 2020,Aug 2020,Feb 2020\na,1,2,3", {}, "received the column Feb 2020 after Aug 2020; accepted are"),
+        ("label,x Jan 2020,x Feb 2020,y Jan 2020,y Feb 2020\na,1,2,3,4", {}, "x Feb 2020 and y Jan 2020, y Feb 2020;"),
+        ("label,am1,am2,pm1,pm2\na,1,2,3,4", {}, "received the columns am1, am2 and pm1, pm2; accepted are moments of"),
+        ("label,mark 2020,mark 2021,mayor 2020,mayor 2021\na,1,2,3,4", {}, "mark 2021 and mayor 2020, mayor 2021;"),
     ],
 )
 def test_bad_tables_are_refused(tmp_path, text, options, message):
@@ -290,6 +294,8 @@ def test_names_of_columns_may_be_numbers(tmp_path):
     [
         *("a,b,c", "t,t1,t2", "before,after,t1", "0.5,1.0,10", "v,v,v", "t1,t2,,"),
         *("2020-01-31,2020-02-01", "2020-01-31T23:00,2020-02-01T00:00", "09:45,10:00,10:15", "x.9,x.10", "t2,t1,t0"),
+        *("Nov 2020,Dec 2020,Jan 2021", "2020-Sep,2020-Oct", "March 2020,April 2020", "30 Jan 2020,2 Feb 2020"),
+        *("11 AM,12 PM,1 PM", "11:45 a.m.,12:00 p.m.", "x Jan 2020,x Feb 2020"),
         *("-0.2,-0.1,0.0,0.1,0.2", "t-2,t-1,t0,t1,t2", "0.0,9e-05,0.0001,0.00011"),
     ],
 )
@@ -325,6 +331,29 @@ def test_moments_at_uneven_steps_are_mentioned(tmp_path, caplog, names, said):
     assert read_series(tmp_path / "mine.csv").x.tolist() == [[[1, 0, 5]]]
     told = [] if said is None else [f"moments at even steps, but {said} are further apart than others."]
     assert [record.getMessage().split("are read as ")[1] for record in caplog.records] == told
+
+
+@pytest.mark.parametrize(
+    ("trials", "options", "said"),
+    [
+        ("112211", {}, "1 series, such as '1', stand"),
+        ("11221122", {}, "2 series, such as '1', stand"),
+        ("112211", {"time": "ms"}, None),  # whose times go on
+        ("111222", {}, None),
+        ("121212", {}, None),  # moments in turns
+        ("12112", {}, None),  # of which one lacks
+    ],
+)
+def test_series_of_rows_at_several_places_are_mentioned(tmp_path, caplog, trials, options, said):
+    """Trials may be counted anew for each subject, and would be one series."""
+    rows = [f"{trial},{trials[:k].count(trial)},{(k * k) % 7}" for k, trial in enumerate(trials)]
+    write(tmp_path / "long.csv", "\n".join(["trial,ms,v", *rows]))
+    data = read_series(
+        tmp_path / "long.csv", series="trial", label=None, unequal="pad", missing="interpolate", **options
+    )
+    assert len(data) == 2
+    told = [each.getMessage() for each in caplog.records if "at several places" in each.getMessage()]
+    assert [said in one for one in told] == ([] if said is None else [True])
 
 
 def test_channels_that_may_be_none_are_mentioned(tmp_path, caplog):

@@ -8,6 +8,7 @@ import math
 import os
 import re
 from collections.abc import Collection, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -27,6 +28,13 @@ NOTHING = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
 SERIES = (".csv", ".ts", ".tsv")
 # The last number, time or date of a name.
 COUNT = re.compile(r"(?:[-+.:/ 0-9]*[0-9]T)?[-+.:/ ]*[0-9][-+.:/ 0-9]*Z?(?=[^0-9]*$)")
+# A month beside a year, and the half of a day, which are no other channel: Jan 2020, 2 PM.
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+LONG = ("uary", "ruary", "ch", "il", "", "e", "y", "ust", "t|tember", "ober", "ember", "ember")
+NAMED = "|".join(f"{short}(?:{rest})?" for short, rest in zip(MONTHS, LONG, strict=True))
+MONTH = re.compile(rf"(?<![a-z])(?:{NAMED})\.?(?![a-z])", re.IGNORECASE)
+YEAR = re.compile(r"(?<![0-9])[12][0-9]{3}(?![0-9])")
+HALF = re.compile(r"(?<=[0-9]) ?[ap]\.?m\.?$", re.IGNORECASE)
 COMMAS = re.compile(r"[+-]?[0-9]+(,[0-9]+)?")  # numbers with decimal commas, which are refused, but are no names
 MANY = 10  # series that are not all of classes of their own, unless these are numbers of series, or moments
 AXIS = 8  # numbers that make an axis of moments, if they are evenly spaced
@@ -232,6 +240,8 @@ class Table(NamedTuple):
             members = {name: self._in_time(name, rows, when) for name, rows in members.items()}
             if unequal != "resample":  # which gives all series one length, however long they took
                 self._check_paces(members, when)
+        else:
+            _mention_apart(members, series, path)
         signals = [np.array([[self.number(k, i) for k in rows] for i in channels]) for rows in members.values()]
         _mention_channels([(self.names or [])[i] for i in channels], signals, path)
         return signals, [self._one_label(name, rows, kind) for name, rows in members.items()]
@@ -301,7 +311,7 @@ def _check_moments(names: Sequence[str], path: Path) -> None:
     """Refuses what is no moment of one channel beside columns whose names count, and mentions names that do not."""
     stems: dict[str, list[str]] = {}
     for name in filter(None, names):
-        stems.setdefault(COUNT.sub("", name) if _words([name]) else "", []).append(name)
+        stems.setdefault(_stem(name), []).append(name)
     kinds = sorted(stems.values(), key=len, reverse=True)
     for kind in kinds:
         _check_order(kind, path)
@@ -316,6 +326,16 @@ def _check_moments(names: Sequence[str], path: Path) -> None:
         raise ValueError(f"received {got}; accepted are moments and labels; others are left out of the file")
     read = "moments, a series to a row; where a row is a moment, `series` names the column that says of which series"
     LOG.warning("%s: the columns %s are read as %s.", path, shorten([name for name in names if name]), read)
+
+
+def _mention_apart(members: dict[str, list[int]], series: str, path: Path) -> None:
+    """Says which series are joined of several stretches of rows: their numbers may begin again with each subject."""
+    # Where moments are in turns, a stretch is one row, or a few where others lack.
+    stretches = {name: 1 + sum(b - a > 1 for a, b in pairwise(rows)) for name, rows in members.items()}
+    if apart := [name for name, n in stretches.items() if 1 < n <= len(members[name]) / 2]:
+        how = f"where its values begin again, as for each subject, {series!r} has to tell all series apart"
+        got = f"{len(apart)} series, such as {apart[0]!r}, stand at several places and are joined"
+        LOG.warning("%s: rows of %s; %s.", path, got, how)
 
 
 def _mention_channels(names: Sequence[str], signals: Sequence[np.ndarray], path: Path) -> None:
@@ -343,8 +363,20 @@ def _check_order(names: Sequence[str], path: Path) -> None:
         LOG.warning("%s: the columns %s are read as %s.", path, shorten(names, 4), where)
 
 
+def _stem(name: str) -> str:
+    """A name without its number, or its date."""
+    if not _words([name]):
+        return ""
+    return COUNT.sub("", HALF.sub("", MONTH.sub("", name) if YEAR.search(name) else name))
+
+
 def _count(name: str) -> float:
-    """The last number of a name, NaN for none, as of dates; x.10 is the tenth."""
+    """The last number of a name, NaN for none, as of dates and hours; x.10 is the tenth. Months of years count."""
+    if (month := MONTH.search(name)) and (year := YEAR.search(name)):
+        alone = sum(map(str.isdigit, name)) == len(year[0])
+        return 12.0 * int(year[0]) + MONTHS.index(month[0][:3].lower()) if alone else math.nan
+    if HALF.search(name):
+        return math.nan
     try:
         return number(name if not _words([name]) else (COUNT.findall(name) or [""])[0].lstrip("."))
     except ValueError:
