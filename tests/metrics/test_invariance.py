@@ -103,6 +103,17 @@ def test_the_expected_divergence_of_a_model_is_that_of_its_predictions():
         expected_divergence(linear(classes=1), x, Rotations(4))
 
 
+@pytest.mark.parametrize("metric", [distribution_invariance, expected_divergence])
+def test_divergences_of_probabilities_are_refused(metric):
+    """Their softmax is nearly even; their logarithms are logits."""
+    model, x = linear(), torch.rand(6, 1, 6, 6)
+    with pytest.raises(ValueError, match=r"^model: received probabilities of all inputs; accepted are logits"):
+        metric(lambda x: model(x).softmax(-1), x, Rotations(4), batch_size=2)
+    found, logs = (metric(one, x, Rotations(4)) for one in (model, lambda x: model(x).log_softmax(-1)))
+    first, second = (each.forward if metric is expected_divergence else each for each in (found, logs))
+    torch.testing.assert_close(first.mean, second.mean)
+
+
 def test_predictions_of_a_linear_map_diverge_as_torch_says():
     model, x = linear(), torch.rand(5, 1, 6, 6)
     p = torch.distributions.Categorical(logits=model(x))

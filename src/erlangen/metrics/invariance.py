@@ -15,7 +15,16 @@ from ..utils.shapes import check_count, check_tensor, describe, expands
 from .calibration import kl
 from .measured import BOOTSTRAP, Bootstrap, Measured, measured
 from .orbit import Orbit, as_orbit, there_and_back
-from .outputs import Model, check_data, check_several, classify, classify_copies, measuring
+from .outputs import (
+    Model,
+    are_probabilities,
+    check_data,
+    check_logits,
+    check_several,
+    classify,
+    classify_copies,
+    measuring,
+)
 
 __all__ = [
     "Controlled",
@@ -125,14 +134,11 @@ def distribution_invariance(
 ) -> Measured:
     r"""How far predictions move, $DI_f = D_{KL}(u_x \,\|\, q_{gx})$ (Moskalev et al., equation 1).
 
-    $u_x$ and $q_{gx}$ are the softmax of the logits of input and copy, of two classes or more. Means take the place of
-    the paper's sums; arguments and shapes are those of `logit_invariance`.
+    $u_x$ and $q_{gx}$ are the softmax of the logits of input and copy, of two classes or more; probabilities are
+    refused, as their softmax is nearly even. Means take the place of the paper's sums; arguments and shapes are those
+    of `logit_invariance`.
     """
-
-    def compare(logits: Tensor, moved: Tensor) -> Tensor:
-        return distribution_error(check_several(logits), moved)
-
-    return _compared(compare, model, x, orbit, y, batch_size, bootstrap)
+    return expected_divergence(model, x, orbit, y=y, batch_size=batch_size, bootstrap=bootstrap).forward
 
 
 def consistency(
@@ -171,12 +177,16 @@ def expected_divergence(
     References:
         | A. Zhou et al. Do deep networks transfer invariances across classes? (2022), equation 1; LTT figure 4.
     """
+    probable = True
 
     def compare(logits: Tensor, moved: Tensor) -> Tensor:
-        log_p, log_q = check_several(logits).log_softmax(-1), moved.log_softmax(-1)
+        nonlocal probable
+        probable = probable and are_probabilities(check_several(logits)) and are_probabilities(moved)
+        log_p, log_q = logits.log_softmax(-1), moved.log_softmax(-1)
         return torch.stack((kl(log_p, log_q), kl(log_q, log_p)), -1)
 
     found, y, classes = _errors(compare, model, x, orbit, y, batch_size)
+    check_logits(probable)
     forward, backward = (measured(each, y, classes=classes, bootstrap=bootstrap) for each in found.unbind(-1))
     return ExpectedDivergence(forward, backward)
 

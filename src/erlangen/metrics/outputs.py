@@ -19,6 +19,7 @@ __all__ = [
     "check_differentiable",
     "check_gradients",
     "check_labels",
+    "check_logits",
     "check_several",
     "classify",
     "classify_copies",
@@ -110,6 +111,12 @@ def are_probabilities(outputs: Tensor) -> bool:
     total = outputs.sum(-1)
     # Loose, for those in half precision: rounded to 8 bits they sum to one within 0.002.
     return bool((outputs >= 0).all()) and torch.allclose(total, torch.ones_like(total), atol=1e-2)
+
+
+def check_logits(probable: bool) -> None:
+    """Raises a `ValueError` for outputs that `are_probabilities`: their softmax would be nearly even."""
+    if probable:
+        raise ValueError("model: received probabilities of all inputs; accepted are logits, such as their logarithms")
 
 
 def check_differentiable(logits: Tensor) -> None:

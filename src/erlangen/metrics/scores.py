@@ -14,7 +14,16 @@ from ..utils.shapes import check_count
 from .calibration import bin_of, squared_error
 from .measured import BOOTSTRAP, Bootstrap, Measured, measured, resampled
 from .orbit import Orbit, as_orbit
-from .outputs import Model, are_probabilities, check_data, check_labels, check_several, classify_copies, measuring
+from .outputs import (
+    Model,
+    are_probabilities,
+    check_data,
+    check_labels,
+    check_logits,
+    check_several,
+    classify_copies,
+    measuring,
+)
 
 __all__ = ["Scores", "bin_gaps", "calibration_error", "scores"]
 
@@ -84,8 +93,7 @@ def scores(
             classes, probable = logits.shape[-1], probable and are_probabilities(logits)
             labels = check_labels("y", y[rows], rows.stop - rows.start, classes)
             found.append(_each(logits.log_softmax(-1), labels.to(logits.device), bins))
-    if probable:
-        raise ValueError("model: received probabilities of all inputs; accepted are logits, such as their logarithms")
+    check_logits(probable)
     *each, gaps = (torch.cat(parts) for parts in zip(*found, strict=True))
     accuracy, nll, brier = (measured(part, y, classes=classes, bootstrap=bootstrap) for part in each)
     return Scores(accuracy, nll, brier, calibration_error(gaps, y, classes=classes, bootstrap=bootstrap))
