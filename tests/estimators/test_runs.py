@@ -240,12 +240,18 @@ def test_settings_are_completed_by_the_data(data):
         ({"seed": 2**32}, "seed: received 4294967296"),
         ({"validation": 1.0}, "validation: received 1.0"),
         ({"samples": 0}, "samples: received"),
+        ({"compile": "no"}, "compile: received 'no'; accepted is True or False"),
         ({"epochs": 3}, "steps, epochs: received 2 and 3"),
     ],
 )
 def test_bad_settings_are_named(changes, words, data):
     with pytest.raises(ValueError, match=words):
         prepare(RunConfig(**TINY | changes), data)
+
+
+def test_settings_that_are_none_are_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"^config: received .*dict.*; accepted is a RunConfig"):
+        fit_run({"method": "none"}, folder=tmp_path / "run")
 
 
 def test_a_device_that_is_not_there_is_refused_before_data_are_read():

@@ -114,7 +114,8 @@ def test_a_write_that_is_cut_off_leaves_the_old_figure(draw, tmp_path, monkeypat
         with pytest.raises(KeyboardInterrupt):
             draw(tmp_path)
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("one.png", b"old")]
-    assert draw(tmp_path)[0].read_bytes() == b"new"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert draw("~")[0].read_bytes() == (tmp_path / "one.png").read_bytes() == b"new"
 
 
 def test_figures_of_the_documentation(tmp_path):

@@ -114,6 +114,8 @@ class RunConfig:
             raise ValueError(f"entropy: received {self.entropy!r}; accepted is a finite entropy in nats")
         if self.burn_in is not None and not (isinstance(self.burn_in, Integral) and self.burn_in >= 0):
             raise ValueError(f"burn_in: received {self.burn_in!r}; accepted is a number of steps >= 0")
+        if not isinstance(self.compile, bool):
+            raise ValueError(f"compile: received {self.compile!r}; accepted is True or False")
         object.__setattr__(self, "seed", check_seed(self.seed))
         if not (isinstance(self.validation, Real) and 0 <= self.validation < 1):
             raise ValueError(f"validation: received {self.validation!r}; accepted is a share, 0 <= validation < 1")

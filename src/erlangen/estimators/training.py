@@ -14,6 +14,7 @@ from ..data import DataSet, named_sets
 from ..objectives import METHODS, Terms
 from ..train import Checkpoints, Config, Cosine, Optimiser, TensorLoader, fit
 from ..utils.io import provenance
+from ..utils.shapes import describe
 from .config import RunConfig
 from .runs import CONFIG, Run, read_config, read_record, save_weights, write_record
 from .setting import Setting, build_model, prepare
@@ -59,6 +60,8 @@ def fit_run(
     """
     from .reporting import write_report
 
+    if not isinstance(config, RunConfig):
+        raise ValueError(f"config: received {describe(config)}; accepted is a RunConfig")
     folder = Path(os.path.expanduser(folder))
     check_folder(folder, resume, None if data is not None else config.data)
     setting = prepare(continued(folder, config) if resume else config, data, test)

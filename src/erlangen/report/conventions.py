@@ -38,7 +38,7 @@ def figures(folder: str | os.PathLike[str], progress: Progress | None = None) ->
         The files.
     """
     tell = progress or (lambda share, what: None)
-    folder = Path(folder)
+    folder = Path(os.path.expanduser(folder))
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for k, (name, draw) in enumerate(FIGURES.items()):

@@ -226,7 +226,7 @@ def densities(
     Raises:
         FileNotFoundError: there are no stored rows.
     """
-    tell, folder, paths = progress or (lambda share, what: None), Path(folder), []
+    tell, folder, paths = progress or (lambda share, what: None), Path(os.path.expanduser(folder)), []
     folder.mkdir(parents=True, exist_ok=True)
     for k, (name, draw) in enumerate(FIGURES.items()):
         tell(k / len(FIGURES), name)

@@ -74,7 +74,7 @@ def gallery(folder: str | os.PathLike[str], progress: Progress | None = None) ->
         The two files.
     """
     tell = progress or (lambda share, what: None)
-    folder = Path(folder)
+    folder = Path(os.path.expanduser(folder))
     folder.mkdir(parents=True, exist_ok=True)
     picture, text = folder / "gallery.png", folder / "gallery.html"
     drawn = gallery_picture(lambda share, what: tell(0.5 * share, what))
