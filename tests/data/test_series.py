@@ -248,6 +248,8 @@ def test_a_table_with_a_moment_to_a_row(tmp_path):
         (",0,1,2\n0,3,4,5", {"label": None}, "received a first column without a name, such as an index"),
         ("label,t,label\na,1,b", {}, "label='label', but 2 columns have this name; one is needed"),
         ("id,id,label,x\n1,1,a,2", {"series": "id"}, "series='id', but 2 columns have this name"),
+        ("s,t,x\n1,1,2", {"series": "s,id", "label": None}, "series='id', but the columns are s, t, x; series names"),
+        ("s,id,x\n1,1,2\n1,,2", {"series": "s,id", "label": None}, "line 3: received no 'id'; accepted is one for"),
         ("id,label,x\n1,a,2\n ,a,3", {"series": "id"}, "line 3: received no 'id'; accepted is one for each moment"),
         ("label\tt0\na\t1", {}, r"line 1: received one cell, 'label\\tt0'; accepted are cells between commas or semic"),
         ("1 0.5 2", {}, "line 1: received one cell, '1 0.5 2'; accepted are cells between commas or semicolons"),
@@ -331,6 +333,21 @@ def test_moments_at_uneven_steps_are_mentioned(tmp_path, caplog, names, said):
     assert read_series(tmp_path / "mine.csv").x.tolist() == [[[1, 0, 5]]]
     told = [] if said is None else [f"moments at even steps, but {said} are further apart than others."]
     assert [record.getMessage().split("are read as ")[1] for record in caplog.records] == told
+
+
+def test_several_columns_may_tell_series_apart(tmp_path, caplog):
+    """Trials are counted anew for each subject; values that hold the comma of names do not join two series."""
+    rows = ["1,1,a,5", "1,1,a,6", "1,2,a,7", "1,2,a,8", "2,1,b,9", "2,1,b,3", "2,2.0,b,4", "2,2,b,1"]
+    write(tmp_path / "long.csv", "\n".join(["subject,trial,label,v", *rows]))
+    for names in ("subject,trial", " trial , subject"):
+        data = read_series(tmp_path / "long.csv", series=names)
+        assert data.x.tolist() == [[[5, 6]], [[7, 8]], [[9, 3]], [[4, 1]]]
+        assert data.y.tolist() == [0, 0, 1, 1]
+    assert not caplog.records
+    write(tmp_path / "long.csv", 'a,b,v\n"x, y",z,1\nx,"y, z",2\n"x, y",z,3\nx,"y, z",4\n')
+    assert read_series(tmp_path / "long.csv", series="a,b", label=None).x.tolist() == [[[1, 3]], [[2, 4]]]
+    write(tmp_path / "long.csv", '"a,b",v\n1,1\n2,2\n1,3\n2,4\n')  # a column of that name
+    assert read_series(tmp_path / "long.csv", series="a,b", label=None).x.tolist() == [[[1, 3]], [[2, 4]]]
 
 
 @pytest.mark.parametrize(

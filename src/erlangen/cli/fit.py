@@ -109,8 +109,8 @@ class Fit:
     """The column of a .csv with the classes; label if not given."""
 
     series: Annotated[str | None, left_open("COLUMN")] = None
-    """The column of a .csv, with a moment to a row, that says to which series a row belongs; other columns are
-    channels."""
+    """The column of a .csv, with a moment to a row, that says to which series a row belongs, or several, such as
+    subject,trial; other columns are channels."""
 
     time: Annotated[str | None, left_open("COLUMN")] = None
     """With --series, the column that says when."""

@@ -16,30 +16,20 @@ import numpy as np
 import torch
 
 from .files import naming
+from .moments import NOTHING, UNEVEN, check_moments, shorten, value_of, words
 from .npz import npz
 from .sequences import Missing, Unequal, check_handling, stack_series
 from .sets import DataSet
-from .ucr import archive, number, whole
+from .ucr import archive, whole
 
 __all__ = ["SERIES", "read_series"]
 
 LOG = logging.getLogger("erlangen.data")
-NOTHING = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
 SERIES = (".csv", ".ts", ".tsv")
-# The last number, time or date of a name.
-COUNT = re.compile(r"(?:[-+.:/ 0-9]*[0-9]T)?[-+.:/ ]*[0-9][-+.:/ 0-9]*Z?(?=[^0-9]*$)")
-# A month beside a year, and the half of a day, which are no other channel: Jan 2020, 2 PM.
-MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-LONG = ("uary", "ruary", "ch", "il", "", "e", "y", "ust", "t|tember", "ober", "ember", "ember")
-NAMED = "|".join(f"{short}(?:{rest})?" for short, rest in zip(MONTHS, LONG, strict=True))
-MONTH = re.compile(rf"(?<![a-z])(?:{NAMED})\.?(?![a-z])", re.IGNORECASE)
-YEAR = re.compile(r"(?<![0-9])[12][0-9]{3}(?![0-9])")
-HALF = re.compile(r"(?<=[0-9]) ?[ap]\.?m\.?$", re.IGNORECASE)
 COMMAS = re.compile(r"[+-]?[0-9]+(,[0-9]+)?")  # numbers with decimal commas, which are refused, but are no names
 MANY = 10  # series that are not all of classes of their own, unless these are numbers of series, or moments
 AXIS = 8  # numbers that make an axis of moments, if they are evenly spaced
 ROUNDED = 1.05  # the longest step over the shortest of an axis, whose numbers are rounded
-UNEVEN = 1.5  # the longest step over the shortest: clocks tremble, but a moment that lacks makes a step twice as long
 
 
 def read_series(
@@ -65,7 +55,8 @@ def read_series(
         path: the file.
         split: "train" or "test", for files that have parts.
         label: the column with the labels of a `.csv`; None if there are none: all are of one class.
-        series: the column that says to which series a row of a `.csv` belongs.
+        series: the column that says to which series a row of a `.csv` belongs; several, with commas between their
+            names, where one alone does not tell series apart, such as "subject,trial".
         time: the column that says when, with `series`: rows of a series are put in the order of its numbers, whose
             steps have to be even and alike in all series (to "resample": even), and it is no channel.
         missing: what to do about missing values, see `stack_series`.
@@ -92,7 +83,7 @@ def read_series(
     if time is not None and series is None:
         raise ValueError(f"time: received {time!r} without series; accepted where a row is a moment of a series")
     with naming(path):
-        table = Table.read(path, {label, series, time})
+        table = Table.read(path, {label, series, time, *_parts(series)})
         if series is None:
             signals, labels = table.wide(label, path)
         else:
@@ -119,10 +110,6 @@ def _by_value(label: str) -> tuple[bool, float, str]:
         return False, float(label), label
     except ValueError:
         return True, 0.0, label
-
-
-def _number(cell: str) -> float:
-    return np.nan if cell.strip().lower() in NOTHING else number(cell)
 
 
 def _broken(cell: str) -> bool:
@@ -165,10 +152,10 @@ class Table(NamedTuple):
         lines, rows = [line for line, _ in found], [row for _, row in found]
         head = [cell.strip() for cell in rows[0]]
         named = bool(set(head) & (set(known) - {None}))
-        if len(head) == 1 and not named and _words(head):
+        if len(head) == 1 and not named and words(head):
             got = f"line {lines[0]}: received one cell, {head[0][:40]!r}"
             raise ValueError(f"{got}; accepted are cells between commas or semicolons")
-        if not named and (not _words(head[1:]) or all(map(COMMAS.fullmatch, head))) and not _counts(head):
+        if not named and (not words(head[1:]) or all(map(COMMAS.fullmatch, head))) and not _counts(head):
             return cls(None, rows, lines)
         if not head[0]:
             raise ValueError("received a first column without a name, such as an index; accepted is one with a name")
@@ -188,7 +175,7 @@ class Table(NamedTuple):
         """The number in a cell, NaN for none."""
         cell = self.rows[row][place]
         try:
-            return _number(cell)
+            return value_of(cell)
         except ValueError:
             name = place + 1 if self.names is None or place >= len(self.names) else repr(self.names[place])
             where = f"line {self.lines[row]}, column {name}: received {cell!r}"
@@ -212,7 +199,7 @@ class Table(NamedTuple):
             self._check_classes()
         if self.names is not None:
             self._check_named(self.names)
-            _check_moments([name for i, name in enumerate(self.names) if i != at], path)
+            check_moments([name for i, name in enumerate(self.names) if i != at], path)
         named = range(max(map(len, self.rows), default=0)) if self.names is None else self._named()
         places = [[i for i in named if i != at and i < len(row)] for row in self.rows]
         signals = [np.array([self.number(k, i) for i in own]) for k, own in enumerate(places)]
@@ -224,27 +211,34 @@ class Table(NamedTuple):
         self, label: str | None, series: str, *, time: str | None, unequal: Unequal, path: Path
     ) -> tuple[list[np.ndarray], list[str]]:
         """One moment to a row."""
-        at = self.column(series, "series")
+        told = [series] if series in (self.names or ()) else _parts(series)
+        at = [self.column(name, "series") for name in told]
         kind = None if label is None else self.column(label, "label")
         when = None if time is None else self.column(time, "time")
         self._check_cells(count := len(self.names or ()), count)
         self._check_named(self.names or [])
-        if not (channels := [i for i in self._named() if i not in (at, kind, when)]):
+        if not (channels := [i for i in self._named() if i not in (*at, kind, when)]):
             raise ValueError(f"received the columns {shorten(self.names or [])}; accepted is one more, with values")
         members: dict[str, list[int]] = {}
-        for k, row in enumerate(self.rows):
-            if not (name := whole(row[at])):
-                raise ValueError(f"line {self.lines[k]}: received no {series!r}; accepted is one for each moment")
-            members.setdefault(name, []).append(k)
+        for k in range(len(self.rows)):
+            members.setdefault(self._series(k, at), []).append(k)
         if when is not None:
             members = {name: self._in_time(name, rows, when) for name, rows in members.items()}
             if unequal != "resample":  # which gives all series one length, however long they took
                 self._check_paces(members, when)
         else:
-            _mention_apart(members, series, path)
+            _mention_apart(members, path)
         signals = [np.array([[self.number(k, i) for k in rows] for i in channels]) for rows in members.values()]
         _mention_channels([(self.names or [])[i] for i in channels], signals, path)
         return signals, [self._one_label(name, rows, kind) for name, rows in members.items()]
+
+    def _series(self, row: int, places: Sequence[int]) -> str:
+        """To which series a row belongs: its values in some columns, those with commas as quoted, to be told apart."""
+        values = [whole(self.rows[row][i]) for i in places]
+        if "" in values:
+            name = (self.names or [])[places[values.index("")]]
+            raise ValueError(f"line {self.lines[row]}: received no {name!r}; accepted is one for each moment")
+        return values[0] if len(values) == 1 else ", ".join(repr(v) if "," in v else v for v in values)
 
     def _named(self) -> list[int]:
         """The columns that have a name; others have no values."""
@@ -307,33 +301,17 @@ class Table(NamedTuple):
         return labels.pop()
 
 
-def _check_moments(names: Sequence[str], path: Path) -> None:
-    """Refuses what is no moment of one channel beside columns whose names count, and mentions names that do not."""
-    stems: dict[str, list[str]] = {}
-    for name in filter(None, names):
-        stems.setdefault(_stem(name), []).append(name)
-    kinds = sorted(stems.values(), key=len, reverse=True)
-    for kind in kinds:
-        _check_order(kind, path)
-    if len(kinds) < 2:
-        return
-    first, second, others = kinds[0], kinds[1], [name for kind in kinds[1:] for name in kind]
-    if len(set(second)) > 1:
-        how = "moments of one channel; of several, a row is a moment and `series` names a column, or the file is a .npz"
-        raise ValueError(f"received the columns {shorten(first, 4)} and {shorten(second, 4)}; accepted are {how}")
-    if len(first) > len(others):
-        got = f"the columns {shorten(others)} beside {shorten(first, 4)}"
-        raise ValueError(f"received {got}; accepted are moments and labels; others are left out of the file")
-    read = "moments, a series to a row; where a row is a moment, `series` names the column that says of which series"
-    LOG.warning("%s: the columns %s are read as %s.", path, shorten([name for name in names if name]), read)
+def _parts(series: str | None) -> list[str]:
+    """The names of columns between commas."""
+    return [] if series is None else [name.strip() for name in series.split(",") if name.strip()] or [series]
 
 
-def _mention_apart(members: dict[str, list[int]], series: str, path: Path) -> None:
+def _mention_apart(members: dict[str, list[int]], path: Path) -> None:
     """Says which series are joined of several stretches of rows: their numbers may begin again with each subject."""
     # Where moments are in turns, a stretch is one row, or a few where others lack.
     stretches = {name: 1 + sum(b - a > 1 for a, b in pairwise(rows)) for name, rows in members.items()}
     if apart := [name for name, n in stretches.items() if 1 < n <= len(members[name]) / 2]:
-        how = f"where its values begin again, as for each subject, {series!r} has to tell all series apart"
+        how = "where numbers begin again, as for each subject, `series` names both columns, such as subject,trial"
         got = f"{len(apart)} series, such as {apart[0]!r}, stand at several places and are joined"
         LOG.warning("%s: rows of %s; %s.", path, got, how)
 
@@ -345,52 +323,6 @@ def _mention_channels(names: Sequence[str], signals: Sequence[np.ndarray], path:
         if steps and all(not each.any() or 0 < each.max() < UNEVEN * each.min() for each in steps):
             how = "a channel, which is constant or rises evenly in every series; `time` names the column that says when"
             LOG.warning("%s: the column %s is read as %s.", path, name, how)
-
-
-def _check_order(names: Sequence[str], path: Path) -> None:
-    """Refuses moments out of order, such as x1, x10, x2, or once more from the first, where names have numbers."""
-    counts = np.diff([_count(name) for name in names])
-    if not len(counts) or np.isnan(counts).any():
-        return
-    steps = np.sign(counts)
-    if (steps != (steps[0] or 1)).any():
-        k = int(np.flatnonzero(steps != (steps[0] or 1))[0])
-        got = f"the column {names[k + 1]} after {names[k]}"
-        raise ValueError(f"received {got}; accepted are moments of one channel in their order")
-    if np.abs(counts).max() >= UNEVEN * np.abs(counts).min():
-        k = int(np.abs(counts).argmax())
-        where = f"moments at even steps, but {names[k]} and {names[k + 1]} are further apart than others"
-        LOG.warning("%s: the columns %s are read as %s.", path, shorten(names, 4), where)
-
-
-def _stem(name: str) -> str:
-    """A name without its number, or its date."""
-    if not _words([name]):
-        return ""
-    return COUNT.sub("", HALF.sub("", MONTH.sub("", name) if YEAR.search(name) else name))
-
-
-def _count(name: str) -> float:
-    """The last number of a name, NaN for none, as of dates and hours; x.10 is the tenth. Months of years count."""
-    if (month := MONTH.search(name)) and (year := YEAR.search(name)):
-        alone = sum(map(str.isdigit, name)) == len(year[0])
-        return 12.0 * int(year[0]) + MONTHS.index(month[0][:3].lower()) if alone else math.nan
-    if HALF.search(name):
-        return math.nan
-    try:
-        return number(name if not _words([name]) else (COUNT.findall(name) or [""])[0].lstrip("."))
-    except ValueError:
-        return math.nan
-
-
-def _words(cells: Sequence[str]) -> bool:
-    """Whether some are no numbers."""
-    try:
-        for cell in cells:
-            _number(cell)
-    except ValueError:
-        return True
-    return False
 
 
 def _axis(values: np.ndarray) -> bool:
@@ -406,8 +338,3 @@ def _counts(cells: Sequence[str]) -> bool:
     """Whether they count from 0 or 1, as the columns of an array; an index before them has no name."""
     cells = cells[1:] if not cells[0] else cells
     return len(cells) > 1 and any(list(cells) == [str(k + i) for i in range(len(cells))] for k in (0, 1))
-
-
-def shorten(names: Sequence[str], most: int = 8) -> str:
-    """The first names of columns."""
-    return ", ".join(names[:most]) + (", …" if len(names) > most else "")

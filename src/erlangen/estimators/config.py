@@ -40,7 +40,7 @@ class RunConfig:
         missing: what to do about missing values of series, see `erlangen.data.stack_series`.
         unequal: what to do about series of different lengths.
         label: the column of a `.csv` that has the classes, see `erlangen.data.read_series`; "label" if None.
-        series: the column of a `.csv` that says to which series a row belongs.
+        series: the column of a `.csv` that says to which series a row belongs; several with commas between them.
         time: the column that says when.
         validation: the share of the training set that is set aside, 0 for none.
         steps: how long; 800 if neither this nor `epochs` is given.
