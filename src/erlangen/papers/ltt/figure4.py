@@ -1,18 +1,20 @@
-"""Figure 4: how far predictions move when test images are turned, for each class from head to tail.
+"""Figure 4: how far predictions move when test images are rotated, for each class from head to tail.
 
-On long-tailed sets a classifier learns rotational invariance for frequent classes and not for rare ones. The paper
-plots the expected KL divergence of each class for a baseline, Augerino and its flow, on RotMNIST-LT (±180°) and
-CIFAR10-LT (±10°): the flow's is the lowest, in the tail most of all. The models of CIFAR10-LT are those of table 1,
-with *ours* beside them. Of RotMNIST-LT nothing is published: the set is that of `data.rotmnist_lt`, the recipe that of
-MNIST (LeNet), with as many steps and an α of its own. All its images are turned at random, so its baseline is
-trained on rotations. On it also a flow that is trained to turn with its input, with the angle on the circle
-(`Equivariance`): nothing else makes predictions of a flow the same for all turns but one that fills the circle evenly.
+On long-tailed sets a classifier learns rotational invariance for frequent classes, and not for rare ones. The paper
+plots the expected KL divergence (eKLD) of each class for a baseline, Augerino and its flow, on RotMNIST-LT (±180°) and
+CIFAR10-LT (±10°). The flow's is the lowest, most of all in the tail.
 
-Measured: KL(p(x) ‖ p(turned x)) of the test set, ten random angles to an image, as the mean over the images of a class
-(`ekld`), and with the two exchanged (`backward`). Methods that average have 100 fresh samples for every prediction,
-neither the image as it is among them nor any rejected. For the last three classes, how large the mean is as a share of
-that of the baseline and of Augerino. Differs from the published code, which averages logits, turns an image once and
-adds 1e-8 to probabilities, so that none counts for more than 18.
+The models of CIFAR10-LT are those of table 1, with *ours* beside them. For RotMNIST-LT nothing is published: the set is
+`data.rotmnist_lt`, the recipe that of MNIST (LeNet), with as many steps and an α of its own. All of its images are
+rotated at random, so its baseline is trained on rotations. It has one more model: a flow that is trained to rotate with
+its input (`Equivariance`), with the angle on the circle. Without that, a flow predicts the same for all rotations only
+if it fills the circle evenly.
+
+Measured on the test set: KL(p(x) ‖ p(rotated x)) with ten random angles for each image, as the mean over the images of
+a class (`ekld`), and with the two exchanged (`backward`); for the last three classes, the mean as a share of the
+baseline's and of Augerino's. Methods that average draw 100 fresh samples for every prediction; the image itself is not
+among them, and none are rejected. Differs from the published code, which averages logits, rotates an image once, and
+adds 1e-8 to probabilities, so that no image counts for more than 18.
 
 Time: on a GPU a minute for each seed after table 1, and some minutes to train on RotMNIST-LT; on a CPU, a day.
 """

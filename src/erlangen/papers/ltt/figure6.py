@@ -2,12 +2,12 @@
 
 0, 1 and 5 can be told from the others in any orientation, 6 and 9 only within ±90°. The paper shows learned ranges for
 examples and class averages, Augerino's single narrow range beside them, and the ranges of the classes over training.
-With the published α = 0.3, with 0.4 and 0.5; and with a classifier of the published 32 filters in its first layer, not
-8: it sees that an upside-down 9 is not quite a 6, and more so after training on such, and ranges grow beyond ±90°.
+Here with the published α = 0.3, and with 0.4 and 0.5; and with 32 filters in the first layer of the classifier, as
+published, not 8: it sees that an upside-down 9 is not quite a 6, learns more of it from its own views, and ranges grow
+beyond ±90°.
 
-Measured: the half-range, half the shortest arc that holds 98 % of the samples, as the mean over the test images of a
-digit. What is asked is asked of α = 0.4 with 8 filters, which alone of these meets it; its rows are of
-batches of 128 at a rate of 0.002, those of the others of 256 at 0.001.
+Measured: the half-range, half the shortest arc that holds 98 % of the samples, as the mean over the images of a digit.
+Asked is α = 0.4 with 8 filters, the only one that meets it. It has batches of 128 at 0.002, the others 256 at 0.001.
 
 Time: two minutes for each seed and method on a GPU that ten runs share, half an hour on a core of a CPU (8 filters).
 """

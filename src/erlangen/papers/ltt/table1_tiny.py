@@ -1,24 +1,31 @@
 """Table 1 (right): crops of Tiny ImageNet that are learned, as a range, as a choice of 321, or as a density.
 
 The paper learns crops (centre, width and height) with InstaAug's PreActResNet18 on the 200 classes of Tiny ImageNet.
-Here are 50 of them, so that the paper's numbers are beside ours for their order only, and nothing is asked. Neither the
-paper nor its code has the settings, so they are InstaAug's: views are mirrored at random in training, whatever the
-method; SGD with Nesterov momentum, batches of 100, a rate that rises to 0.2 in 1000 steps; 10 epochs without crops and
-150 with one of each image; the band of the entropy of 321 crops. Chosen by us: 80 epochs (10 without crops) with two
-crops of each image, which are as many; a rate that then falls along half a cosine, where InstaAug watches the test set;
-Adam for the conditional, in the same step as the classifier, whose rate then rises to 1e-4 in 2500 steps and falls
-along half a cosine too (at 1e-3, and at once, the preference for the whole frame with which the 321 crops start is gone
-in eight steps); a band that is watched every 50 steps, from an α of 0.02 on (from the published 0.2 the entropy runs
-beyond it, and nothing brings it back); sides from 0.375 on, as the smallest of the 321 crops; α = 0.1, as for CIFAR10;
-InstaAug's ranges held at a quarter to a half of the whole ones. All conditionals read the scores of InstaAug's network,
-which know what is where. *none* has no views, and InstaAug's 160 epochs.
+Here are 50 of these classes, so the paper's numbers stand beside ours for their order only, and nothing is asked.
 
-*instaaug-crop* and *flow-crop* are over the four coordinates. *instaaug-321* and *flow-321* are both probabilities of
-the 321 crops (the paper's "with LRP"). What a flow over them would be the paper leaves open; here it is the paper's
-objective (equations 10 and 18) with its fixed α, in place of InstaAug's band. Crops are drawn from these probabilities,
-in training and for predictions, and the gradient of drawing is that of the score function, less a baseline.
-*random-crop* is trained on crops uniform over all coordinates; its rows are for the image as it is (1 view), and
-averaged over such crops.
+* *instaaug-crop* and *flow-crop* are distributions over the four coordinates.
+* *instaaug-321* and *flow-321* are probabilities of 321 fixed crops (the paper's "with LRP"). The paper leaves open
+  what a flow over them would be; here it is the paper's objective (equations 10 and 18) with its fixed α in place of
+  InstaAug's band. Crops are drawn from these probabilities in training and in prediction; the gradient is that of the
+  score function, less a baseline.
+* *random-crop* is trained on crops uniform over all coordinates. Its rows are for the whole image (1 view), and
+  averaged over such crops.
+* *none* has no crops, and InstaAug's 160 epochs.
+
+Neither the paper nor its code gives the settings, so these are InstaAug's: random mirroring in training for all
+methods; SGD with Nesterov momentum, batches of 100, a rate that rises to 0.2 in 1000 steps; 10 epochs without crops and
+150 with one crop of each image; the band of the entropy of 321 crops. All conditionals read the spatial scores of
+InstaAug's network. Chosen by us:
+
+* 80 epochs (10 without crops) with two crops of each image, which are as many crops.
+* A cosine decay of the rate, where InstaAug watches the test set.
+* Adam for the conditional, in the same step as the classifier. Its rate rises to 1e-4 in the first 2500 steps with
+  crops, then decays. At 1e-3 from the start, the 321 crops lose their initial preference for the whole frame in eight
+  steps.
+* A band that is checked every 50 steps, with α starting at 0.02. From the published 0.2 the entropy overshoots the
+  band and never returns.
+* Sides of at least 0.375, as the smallest of the 321 crops; α = 0.1, as for CIFAR10; InstaAug's ranges between a
+  quarter and a half of the whole ones.
 
 Measured: accuracy on the test set in percent, expected calibration error (15 bins), negative log-likelihood.
 

@@ -1,13 +1,13 @@
 """Ours: natural variations as augmentation for classifiers, the question with which the paper closes.
 
 "It would be interesting to see it applied to data augmentation in the discriminative settings and compared with
-existing methods": LeNet on MNIST with 100, 1,000 and 10,000 labels, trained as it is, with hand-made affine
-augmentation, with Augerino, InstaAug and the flow of Learning to Transform, and with natural variations of a symmetry
-model, as augmentation (sgm) and also averaged over in prediction (sgm-averaged). The symmetry model has seen the 50,000
-training images without labels, which the others have not; sgm-own has seen the labelled ones alone, of which it sets a
-tenth aside to judge its density by. Digits are turned by up to 15°, each by one angle of its own. All have the ranges
-of figure 8, as many steps, and default settings, of which none was tuned: Augerino, InstaAug and the flow learn from
-images as they are too, with as much weight as from four views, and average 20 in prediction; affine and sgm do neither.
+existing methods": LeNet on MNIST with 100, 1,000 and 10,000 labels. Each digit is rotated once, by up to 15°. Compared
+are no augmentation, hand-made affine augmentation, Augerino, InstaAug, the flow of Learning to Transform, and natural
+variations of a symmetry model: as augmentation in training (sgm), and also averaged over in prediction (sgm-averaged).
+That model has seen all 50,000 training images without their labels, which no other method has; the one of sgm-own has
+seen the labelled images alone, and holds out a tenth of them to judge its density. All have the ranges of figure 8, as
+many steps, and default settings; none was tuned. Augerino, InstaAug and the flow are also trained on the images as they
+are, with as much weight as on four views, and average 20 views in prediction; affine and sgm do neither.
 
 Measured: accuracy on the test set in percent.
 

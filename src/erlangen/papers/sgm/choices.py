@@ -1,6 +1,7 @@
 r"""Figures 5 to 7 and tables 1 to 3: why the density is flexible, why it sees the prototype, why that is invariant.
 
-The paper argues by idealised pictures of digits that are turned by up to 30°. Here they are real runs under rotations.
+The paper argues with idealised pictures of digits that are rotated by up to 30°. Here they are real runs, under
+rotations alone.
 
 * *density* (figure 5, table 1): 8s, which are nearly the same upside down. A Gaussian (simple) against a spline flow.
 * *prototype* (figure 6, table 2): 2s and 8s. A density that sees the prototype (seen), and one that does not (blind):
@@ -8,11 +9,14 @@ The paper argues by idealised pictures of digits that are turned by up to 30°. 
 * *invariance* (figure 7, table 3): 2s. Prototypes that are the same for all rotations (full), for those within 15° of
   one another (partial), and images as they are (none).
 
-Measured on test images, whose angles are known: the share of samples that turn a digit to more than 35° from upright
-(`invalid`, in percent; 8s count modulo 180°); half the shortest range with 98 % of the samples (`half_range`, in
-degrees; 30 is right, or for 8s with both modes 120, plus the slant at which digits are written, which a density has to
-span that cannot tell it from a prototype); the same of the poses of all these images (`poses`), which is much more,
-since prototypes of 2s stand in more ways than one; and minus the log-density of the true pose (`nll`).
+Measured on test images, whose angles are known:
+
+* `invalid`: the percentage of samples that rotate a digit to more than 35° from upright (8s modulo 180°).
+* `half_range`: half the shortest range with 98 % of the samples, in degrees. 30 is right, or 120 for 8s with both
+  modes, plus the slant of handwriting, which a density must span where the prototype does not show it.
+* `poses`: the same for the poses of all these images. It is much more, since not all prototypes of 2s stand the same
+  way up.
+* `nll`: minus the log-density of the true pose.
 
 Time: on a GPU a minute or two for each of seven models.
 """

@@ -1,13 +1,13 @@
 """Figure 8: test images, their prototypes, and natural variations, for sprites, digits and coloured digits.
 
-The paper shows that images of one orbit have one prototype, and that resampled images look like those of the test set:
-sprites (a), MNIST turned by up to 15° under five affine coordinates (b), coloured MNIST under hue, saturation and value
-(c). The sprites are ours, in the manner of dSprites. Here also the plain inference network of the paper, and digits
-under rotations alone and under all six affine coordinates, which, unlike the five, are closed under composition.
+The paper shows that images of one orbit have one prototype, and that resampled images look like the test set: sprites
+(a), MNIST rotated by up to 15° under five affine coordinates (b), coloured MNIST under hue, saturation and value (c).
+Our sprites are drawn in the manner of dSprites. Here are also the paper's plain inference network, digits under
+rotations alone, and digits under all six affine coordinates, which are closed under composition; the five are not.
 
 Measured over orbits of 100 test images under the random transformations of training: the mean squared distance between
-two prototypes of an orbit (each made by one warp) as a share of that between the inputs, in percent; the share of the
-content that is left in prototypes; the seconds and steps per second of both stages.
+two prototypes of an orbit (each made by one warp), as a percentage of that between the inputs; the share of the content
+that is left in prototypes; the seconds and steps per second of both stages.
 
 Time: on an H200, seven models at once, two to seven minutes for each; 13 PFLOP in all, so days on a CPU.
 """

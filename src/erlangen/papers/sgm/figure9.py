@@ -1,18 +1,21 @@
 """Figure 9: autoencoders with and without symmetries, against added rotation and the amount of data.
 
-Each digit of MNIST is turned by one angle of its own, uniform within ± the added rotation: that is not augmentation. A
-VAE gets worse with rotation and with less data; AugVAE, trained on natural variations, less so; InvVAE, a VAE of
-prototypes, hardly at all, and the paper reports 500 nats more for it. That number is a likelihood of prototypes, which
-are resampled images, and no bound on the density of pixels; beside it stands one that is (`iwlb_pixels`; for the other
-two they are the same). The autoencoders have the paper's settings with one choice of its sweeps for all, and 6,000
-steps; the symmetry models are those of figure 8 with a third of their steps. Digits as they are (0°) have had no
-resampling, which makes the others smoother, and so likelier to all three.
+Each digit of MNIST is rotated once, by an angle uniform within ± the added rotation. This makes the set harder; it is
+not augmentation. In the paper a VAE gets worse with rotation and with less data. AugVAE, trained on natural variations,
+suffers less, and InvVAE, a VAE of prototypes, hardly at all: the paper reports 500 nats more for it.
 
-Measured on the first 1,000 images of the test set: the importance-weighted bound in nats with 300 samples (`iwlb`, as
-the paper has it), that of pixels, and the mean squared error of reconstructions, all with images in [0, 1].
+That number is a likelihood of prototypes. Prototypes are resampled images, so it is no bound on the density of pixels.
+`iwlb_pixels` beside it is one; for the other two methods both are the same. Digits at 0° were not resampled when the
+set was made; the others were, and are smoother, so all three methods give them a higher likelihood.
+
+The autoencoders have the paper's settings, with one choice of its sweeps for all, and 6,000 steps. The symmetry models
+are those of figure 8 with a third of their steps.
+
+Measured on the first 1,000 images of the test set, in [0, 1]: the importance-weighted bound in nats with 300 samples
+(`iwlb`, as the paper has it), that of pixels, and the mean squared error of reconstructions.
 
 Time: each of nine settings has a symmetry model and three autoencoders; with ten others beside them on one GPU, ten
-minutes, so about one alone. Hours on a CPU.
+minutes, so about one alone. Days on a CPU.
 """
 
 from __future__ import annotations
