@@ -11,7 +11,7 @@ import torch
 
 from erlangen.data import glyphs
 from erlangen.estimators import SymmetryFinder
-from erlangen.estimators.symmetry_report import arcs, at_the_end, further, least_of, spoken_of, usage
+from erlangen.estimators.symmetry_report import Scales, arcs, at_the_end, further, least_of, spoken_of, usage, words
 from erlangen.transforms import Affine
 
 TINY = {"batch_size": 32, "samples": 1, "inference": (32,), "generative": (8,), "progress": False, "device": "cpu"}
@@ -68,6 +68,21 @@ def test_what_some_images_do_is_said_however_few_they_are(turning, monkeypatch):
     assert row["share"] == turning / 10
     circle = "one arc, 33 % of the circle, holds 99 %; 98 % lie within ±58.8° (±58.8° to ±58.8° from image to image)"
     assert str(found) == f"angle: in {10 * turning} % of the images, {circle}; in the others it hardly occurs (±0°)."
+
+
+def test_ranges_are_said_in_units_that_need_no_convention():
+    """Translations are in halves of the longer side, sizes and colours are logarithms."""
+    names, one = ("tx", "ty", "angle", "scale", "stretch", "value"), np.ones(6)
+    found = np.array([[0.3, 0.05, math.pi / 6, math.log(2), 0.2, 0.1]] * 2)
+    said = words(names, found, Scales(one, 0.01 * one, 0 * one, 0 * one, 0 * one), {}, {})
+    assert [line.partition(" (")[0] for line in said] == [
+        "tx: ±0.3, 15 % of the longer side",
+        "ty: ±0.05, 2.5 % of the longer side",
+        "angle: ±30°",
+        "scale: ±0.693, ×0.50 to ×2.00",
+        "stretch: ±0.2",
+        "value: ±0.1, ×0.90 to ×1.11",
+    ]
 
 
 def test_small_turns_count_where_poses_are_exact():

@@ -43,6 +43,7 @@ __all__ = [
 STILL = 1e-3  # a variance of turns, of which one is a radian: where less is found, nothing turns
 LITTLE = 0.05  # of the range that was looked for: less hardly occurs
 FAR = 4.0  # times as far as those in which a coordinate hardly occurs, images are of another kind
+FACTORS = ("scale", "sx", "sy", "saturation", "value")  # coordinates that are logarithms of them
 NEAR, MANY = 0.02, 0.01  # the end of a range, a share of its half; and the share of poses there that is worth a word
 
 
@@ -302,8 +303,16 @@ def words(
         several = span if len(told) > 1 else ""
         some = f"in {100 * len(told) / len(found):.0f} % of the images, " if len(others) else ""
         rest = f"; in the others it hardly occurs (±{np.median(others) * scale:.2g}{unit})" if len(others) else ""
-        said.append(f"{name}: {some}{circles.get(name, '')}±{middle * scale:.3g}{unit}{several}{rest}{end}")
+        range_ = f"±{middle * scale:.3g}{unit}{_plainly(name, middle)}"
+        said.append(f"{name}: {some}{circles.get(name, '')}{range_}{several}{rest}{end}")
     return said
+
+
+def _plainly(name: str, half: float) -> str:
+    """The same as people say it: halves of the longer side as parts of it, and logarithms as factors."""
+    if name in ("tx", "ty"):
+        return f", {50 * half:.2g} % of the longer side"
+    return f", ×{math.exp(-half):.2f} to ×{math.exp(half):.2f}" if name in FACTORS else ""
 
 
 def _wrong(far: str, poses: bool) -> str:
