@@ -29,10 +29,10 @@ DRAWN = "stopped; figures that were finished before are there."
 
 @dataclass(frozen=True)
 class Demo:
-    """Learn which turns leave pictures unchanged, with three methods, and show the answers: two minutes."""
+    """Learn which rotations leave pictures unchanged, with three methods, and show the answers: two minutes."""
 
     output: Path = Path("demo")
-    """Folder for demo.html, demo.png and the trained models; made if it is missing. What is there goes on."""
+    """Folder for demo.html, demo.png and the trained models; created if missing. A stopped run in it continues."""
 
     quick: Switch = False
     """A few steps of everything, to see that it works."""
@@ -57,7 +57,7 @@ class Gallery:
     """Draw the gallery of all transforms: one picture and one self-contained page."""
 
     output: Path = Path("gallery")
-    """Folder for gallery.png and gallery.html; made if it is missing."""
+    """Folder for gallery.png and gallery.html; created if missing."""
 
     def run(self) -> list[Path]:
         """Draws both files."""
@@ -72,13 +72,13 @@ class Figures:
     """Redraw the figures of the documentation."""
 
     output: Path = Path("docs/images")
-    """Folder for the figures; made if it is missing."""
+    """Folder for the figures; created if missing."""
 
     results: Path = Path("results/distributions")
     """Folder of the stored numbers and densities that some figures show."""
 
     compute: bool = False
-    """Whether to compute these first, which takes minutes."""
+    """Compute the stored numbers first, which takes minutes."""
 
     def run(self) -> list[Path]:
         """Draws all of them."""

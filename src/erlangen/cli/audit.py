@@ -22,7 +22,7 @@ MODEL = (
     "takes images (B, C, H, W) and gives logits or probabilities (B, K)."
 )
 TRANSFORMS = (
-    "Which transformations, with strengths if they are not the defaults: rotation:15:30,flip. Names: rotation "
+    "Transformations to measure, with strengths if not the defaults: rotation:15:30,flip. Names: rotation "
     "(degrees), translation (share of the side), scale (factor), shear, flip, hue (degrees), saturation (factor), blur "
     "(pixels)."
 )
@@ -34,53 +34,53 @@ class Audit:
 
     model: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="MODEL", help=MODEL)]
     data: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="DATA")]
-    """A folder with a sub-folder for each class, a .npz file, or a named set; of parts, the test part."""
+    """A folder with a sub-folder for each class, a .npz file, or a named set; the test part if there are parts."""
 
     transforms: Annotated[str | None, tyro.conf.arg(metavar="NAMES", help=TRANSFORMS, help_behavior_hint="")] = None
 
     size: Annotated[int | None, left_open("PIXELS")] = None
-    """Side to which images are resized for the model, pictures in a folder when they are read, before a transformation;
-    if not given, that of a run, else they are as they are."""
+    """Side to which images are resized for the model; pictures in a folder when they are read, so before they are
+    transformed. If not given, that of the run, or no resizing."""
 
     mean: tuple[float, ...] = (0.0,)
-    """What the model has subtracted from images in [0, 1] (times --range), for each channel or for all."""
+    """Mean to subtract from images in [0, 1] (times --range), one for each channel or one for all."""
 
     std: tuple[float, ...] = (1.0,)
-    """What they are divided by then."""
+    """Standard deviation to divide by afterwards."""
 
     channels: Annotated[int | None, left_open("N")] = None
-    """How many the model takes: grey images are copied to so many, images in colour become grey for 1."""
+    """Channels that the model takes: grey images are repeated, and colour images become grey for 1."""
 
     range: float = 1.0
-    """The greatest value of a pixel before mean and std: 255 for a model that takes bytes."""
+    """Largest pixel value before mean and std: 255 for a model that takes bytes."""
 
     channels_last: Switch = False
-    """The model takes images (B, H, W, C), as those of TensorFlow do."""
+    """The model takes images (B, H, W, C), as TensorFlow models do."""
 
     classes: Annotated[tuple[str, ...] | None, tyro.conf.arg(metavar="NAME …", help_behavior_hint="")] = None
-    """The names of the model's outputs, in their order, if it is not that of the data's classes (by name)."""
+    """Class names of the model's outputs, in order, if they differ from the data's classes sorted by name."""
 
     images: int = 1000
-    """How many images, at most; of more, a fixed choice."""
+    """Number of images at most; a fixed choice of them if there are more."""
 
     saliency: int = 32
-    """On how many of them saliency is measured, which takes most of the time; 0 for none."""
+    """Number of them on which saliency is measured, which takes most of the time; 0 for none."""
 
     batch_size: int = 256
-    """Images that the model sees at a time."""
+    """Images per call of the model."""
 
     unreadable: Literal["raise", "skip"] = "raise"
-    """Whether files that cannot be read stop everything or are left out."""
+    """What to do with files that cannot be read: stop, or skip them."""
 
     background: Literal["auto", "black", "white"] = "auto"
-    """What transparent pixels of pictures lie on; auto: as for a run, else white where what is opaque is dark on the
-    whole, else black."""
+    """Background for transparent pixels; auto: that of the run, else white if the opaque parts are dark overall, else
+    black."""
 
     seed: int = 0
-    """Of whatever is random in the model."""
+    """Random seed, for models that draw random numbers."""
 
     output: Path = Path("audit")
-    """Folder for report.html and audit.json; made if it is missing."""
+    """Folder for report.html and audit.json; created if missing."""
 
     def run(self) -> list[Path]:
         """Measures and writes both files."""

@@ -26,7 +26,7 @@ class Alarm(Refusal):
 class Check:
     """Fail when a model is less invariant than a baseline, by more than noise.
 
-    Both audits must be of the same images; where these were preprocessed otherwise, a sentence says so. The test is
+    Both audits must be of the same images; a sentence says so if these were preprocessed differently. The test is
     paired, input by input, and its seeds are fixed.
 
     Exit codes: 0, no drop; 1, a drop; 2, the audits cannot be compared.
@@ -36,13 +36,13 @@ class Check:
     """The audit.json of the model, or the folder that holds it."""
 
     baseline: Path
-    """That of the model it is compared with."""
+    """The audit.json of the model to compare with, or its folder."""
 
     metrics: tuple[str, ...] = ("accuracy", "consistency")
-    """What is compared: any of accuracy, consistency, li, di, si."""
+    """Metrics to compare: any of accuracy, consistency, li, di, si."""
 
     rate: float = 0.05
-    """How often a model that has not changed fails, over all that is compared together."""
+    """How often an unchanged model may fail by chance, over all comparisons together."""
 
     margin: float = 0.0
     """How much worse a mean may be without failing."""

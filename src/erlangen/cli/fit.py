@@ -25,7 +25,7 @@ QUICK = {"steps": 120, "batch_size": 64, "samples": 2, "eval_samples": 8}
 
 
 TRANSFORM = (
-    "What may change, with ranges if they are not the defaults: angle:180,tx:0.2 or angle:-30:60. Names: tx, ty, angle "
+    "Coordinates to learn, with ranges if not the defaults: angle:180,tx:0.2 or angle:-30:60. Names: tx, ty, angle "
     "(degrees), scale, stretch, shear, sx, sy; hue (turns), saturation, value; crop (with its smallest size); affine "
     "and hsv for all of theirs. For series: warp (with its greatest velocity). If not given: tx,ty,angle; for series "
     "warp."
@@ -63,23 +63,23 @@ class Fit:
     by the data."""
 
     epochs: Annotated[int | None, left_open("N")] = None
-    """How long, in epochs."""
+    """Length of the training in epochs."""
 
     steps: Annotated[int | None, left_open("N")] = None
-    """How long, in steps; 800 if neither is given."""
+    """Length of the training in steps; 800 if neither is given."""
 
     batch_size: int = 128
-    """Images to a step."""
+    """Images per step."""
 
     lr: float = 2e-3
     """Learning rate."""
 
     alpha: Annotated[float | None, left_open("WEIGHT")] = None
-    """Weight of the distribution's entropy (augerino: of its width; pstn: of its divergence from the prior). More of
-    it makes it wider."""
+    """Weight of the distribution's entropy (augerino: of its width; pstn: of its divergence from the prior). A larger
+    weight makes the distribution wider."""
 
     entropy: Annotated[float | None, left_open("NATS")] = None
-    """Hold the entropy there instead, by changing the weight."""
+    """Keep the entropy at this value instead, by adapting the weight."""
 
     samples: int = 4
     """Views of each image in training."""
@@ -88,41 +88,41 @@ class Fit:
     """Views of each image in evaluation."""
 
     validation: float = 0.1
-    """Share of the training set that is set aside; 0 for none."""
+    """Share of the training set that is held out for validation; 0 for none."""
 
     size: Annotated[int | None, left_open("PIXELS")] = None
-    """Side to which the pictures of a folder are resized; if not given, theirs, or 64 if they differ or are larger."""
+    """Side to which pictures in a folder are resized; if not given, their own, or 64 if they differ or are larger."""
 
     unreadable: Literal["raise", "skip"] = "raise"
-    """Whether files that cannot be read stop everything or are left out."""
+    """What to do with files that cannot be read: stop, or skip them."""
 
     background: Literal["auto", "black", "white"] = "auto"
-    """What transparent pixels of pictures lie on; auto: white where what is opaque is dark on the whole, else black."""
+    """Background for transparent pixels; auto: white if the opaque parts are dark overall, else black."""
 
     missing: Literal["raise", "interpolate", "drop"] = "raise"
-    """What to do about missing values of series: a straight line between neighbours, or leave the series out."""
+    """What to do with missing values in series: stop, interpolate between neighbours, or drop the series."""
 
     unequal: Literal["raise", "resample", "pad"] = "raise"
-    """What to do about series of different lengths: interpolate to the longest, or hold the last value."""
+    """What to do with series of different lengths: stop, resample to the longest, or pad with the last value."""
 
     label: Annotated[str | None, left_open("COLUMN")] = None
-    """The column of a .csv with the classes; label if not given."""
+    """Column of a .csv that holds the classes; label if not given."""
 
     series: Annotated[str | None, left_open("COLUMN")] = None
-    """The column of a .csv, with a moment to a row, that says to which series a row belongs, or several, such as
-    subject,trial; other columns are channels."""
+    """For a .csv with one time step per row: the column that says to which series a row belongs, or several columns,
+    such as subject,trial. The other columns are channels."""
 
     time: Annotated[str | None, left_open("COLUMN")] = None
-    """With --series, the column that says when."""
+    """With --series, the column that holds the time."""
 
     seed: int = 0
-    """Of weights, order and noise."""
+    """Random seed of weights, data order and noise."""
 
     device: str = "auto"
     """auto, cpu, cuda or mps."""
 
     precision: Literal["32-true", "tf32-mixed", "bf16-mixed", "64-true"] = "32-true"
-    """Of the arithmetic."""
+    """Arithmetic of the training."""
 
     compile: Switch = False
     """Compile the training step: slow to start, then faster on a GPU."""
@@ -131,7 +131,7 @@ class Fit:
     """Run folder, new or empty; runs/<data>-<method>-<time> if not given."""
 
     resume: Switch = False
-    """Go on with the run in --output, with its own settings; --steps or --epochs make it longer."""
+    """Continue the run in --output with its own settings; --steps or --epochs make it longer."""
 
     quick: Switch = False
     """A short run with few views, to see that everything works."""

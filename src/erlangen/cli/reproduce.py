@@ -26,25 +26,25 @@ class Reproduce:
     """Compute tables and figures of the papers, or redraw the report from what is stored."""
 
     experiments: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[EXPERIMENTS …]")] = ()
-    """Which, such as ltt/figure2; the name of a paper stands for all of its experiments."""
+    """Experiments to run, such as ltt/figure2; the name of a paper stands for all of its experiments."""
 
     smoke: bool = False
-    """Run the smallest configuration, of seconds. Its rows go to the cache, never to the results."""
+    """Run the smallest configuration, in seconds. Its rows go to the cache, never to the results."""
 
     device: str = "auto"
     """auto, cpu or cuda."""
 
     seeds: int = 1
-    """How many seeds, from the first on."""
+    """Number of seeds, from --first on."""
 
     first: int = 0
     """The first seed: rows of other seeds stay as they are stored."""
 
     jobs: int | None = None
-    """How many seeds at a time; by default one on the CPU, and up to six on CUDA."""
+    """Seeds to run at a time; by default one on the CPU, and up to six on CUDA."""
 
     pair: Annotated[tuple[Path, Path] | None, left_open("PICTURE PICTURE")] = None
-    """Two pictures in place of our glyphs, of which no rotation maps one to itself or to the other. Rows then go to
+    """Two pictures to use in place of our glyphs. No rotation may map one to itself or to the other. Rows then go to
     runs/<their names>, unless --results says otherwise."""
 
     datasets: tuple[str, ...] = ()
@@ -60,10 +60,10 @@ class Reproduce:
     """List all experiments."""
 
     results: Path = Path("results")
-    """Folder of the stored rows."""
+    """Folder with the stored rows."""
 
     docs: Path = Path("docs")
-    """Folder of results.md and of images/."""
+    """Folder with results.md and images/."""
 
     @property
     def output(self) -> Path:

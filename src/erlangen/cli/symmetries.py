@@ -16,7 +16,7 @@ from .refusal import UNWRITTEN, refusing
 __all__ = ["Symmetries"]
 
 TRANSFORM = (
-    "What may occur, with ranges if they are not the defaults: tx:0.2 or scale:-0.5:0.2. Names: tx, ty, scale, "
+    "Coordinates to search, with ranges if not the defaults: tx:0.2 or scale:-0.5:0.2. Names: tx, ty, scale, "
     "stretch, shear, sx, sy; saturation, value; angle and hue, always on the whole circle; affine and hsv for all of "
     "theirs."
 )
@@ -32,28 +32,28 @@ class Symmetries:
     """Find which transformations occur in images, how far, and show it: prototypes, distributions, variations."""
 
     data: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="[DATA]")] = "glyphs"
-    """A folder of images, with or without sub-folders, a .npz file, or a named set; labels are not looked at."""
+    """A folder of images, with or without sub-folders, a .npz file, or a named set; labels are not used."""
 
     transform: Annotated[str, tyro.conf.arg(metavar="NAMES", help=TRANSFORM)] = "tx,ty,angle,scale"
 
     steps: tuple[int, int] = (3000, 6000)
-    """Of the inference of prototypes, and of their distribution."""
+    """Training steps of the two stages: inferring prototypes, and learning how they are transformed."""
 
     batch_size: int = 128
-    """Images to a step."""
+    """Images per step."""
 
     size: Annotated[int | None, left_open("PIXELS")] = None
-    """Side to which the pictures of a folder are resized, and cropped at the centre. If not given, theirs where they
-    have one size, with the longer side made at most 64 while the shorter keeps 8; else 64."""
+    """Side to which pictures in a folder are resized, then cropped at the centre. If not given: 64 if they differ in
+    size; else their own size, with the longer side reduced to 64 if the shorter one keeps 8 pixels."""
 
     unreadable: Literal["raise", "skip"] = "raise"
-    """Whether files that cannot be read stop everything or are left out."""
+    """What to do with files that cannot be read: stop, or skip them."""
 
     background: Literal["auto", "black", "white"] = "auto"
-    """What transparent pixels of pictures lie on; auto: white where what is opaque is dark on the whole, else black."""
+    """Background for transparent pixels; auto: white if the opaque parts are dark overall, else black."""
 
     seed: int = 0
-    """Of weights, order and noise."""
+    """Random seed of weights, data order and noise."""
 
     device: str = "auto"
     """auto, cpu, cuda or mps."""
@@ -62,11 +62,11 @@ class Symmetries:
     """A short run with small networks: about a minute on one core."""
 
     output: Path = Path("symmetries")
-    """Folder for symmetries.html, symmetries.json and what was learned; made if it is missing. A run in it that was
-    finished is replaced."""
+    """Folder for symmetries.html, symmetries.json and the trained model; created if missing. A finished run in it is
+    replaced."""
 
     resume: Switch = False
-    """Go on with a run in --output that was stopped; give all that it began with again."""
+    """Continue a stopped run in --output; repeat the options that it was started with."""
 
     def run(self, typed: Collection[str] = ()) -> list[Path]:
         """Learns, measures and writes both files; options that were typed count even if they say what is usual."""
