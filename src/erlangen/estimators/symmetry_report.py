@@ -102,8 +102,9 @@ class Symmetries:
         `spoken_of`. Whether it occurs is None where that cannot be told, see `untold`.
         """
         low, middle, high = middle_of(self.half_ranges)
-        share = (self.half_ranges > self.least).mean(0)
-        occurs = ((middle > self.least) | ~spoken_of(self.half_ranges, self.least).all(0)).astype(object)
+        about = spoken_of(self.half_ranges, self.least)
+        share = np.where(about.all(0), self.half_ranges > self.least, about).mean(0)
+        occurs = ((middle > self.least) | ~about.all(0)).astype(object)
         scales = (self.least, self.error, self.gap, self.chance)
         occurs[np.logical_or(*untold(self.half_ranges, *scales))] = None
         keys = ("half_range", "low", "high", "looked", *Scales._fields[1:], "occurs", "share", "at_the_end")
@@ -198,7 +199,8 @@ def spoken_of(found: np.ndarray, least: np.ndarray) -> np.ndarray:
     """The images that a sentence is about, for each coordinate: all, or those that it occurs in, if these go far.
 
     Where arrows turn and letters do not, a median says what most do, and nothing of the others. Ranges that a density
-    has not learned well spread too, but not as far.
+    has not learned well spread too, but not as far. Those of images that are still may be a little more than what
+    counts, so that both kinds part between their medians.
 
     Shape:
         found: half ranges, `(N, d)`; least: `(d,)`; result: `(N, d)`.
@@ -208,7 +210,8 @@ def spoken_of(found: np.ndarray, least: np.ndarray) -> np.ndarray:
     for k in np.flatnonzero((low <= least) & (high > least)):
         far, near = (np.median(found[rows, k]) for rows in (occurs[:, k], ~occurs[:, k]))
         if far > FAR * near:
-            about[:, k] = occurs[:, k]
+            go = found[:, k] > max(least[k], math.sqrt(far * near))
+            about[:, k] = go if np.median(found[~go, k]) <= least[k] else occurs[:, k]
     return about
 
 
