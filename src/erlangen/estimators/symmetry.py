@@ -38,6 +38,7 @@ from .symmetry_report import (
     arcs,
     as_bytes,
     at_the_end,
+    caution,
     further,
     image_names,
     lead,
@@ -222,6 +223,7 @@ class SymmetryFinder(BaseEstimator):
         drawn = self._each(x, lambda part: self._drawn(part, samples, self.seed), dim=1)
         v, poses = recentred(drawn, group.names), self.poses(x)
         ended = at_the_end(poses, self._model().inference.bounds, group.periodic)
+        beyond = further(self.ranges_, dict(zip(group.names, ended.tolist(), strict=True)))
         found = half_ranges(v, group.bounds.cpu(), group.periodic).double().numpy()
         few = torch.linspace(0, len(x) - 1, min(shown, len(x))).long()
         ends = [self.ranges_[name] for name in group.names]
@@ -233,10 +235,8 @@ class SymmetryFinder(BaseEstimator):
         findings = SymmetryFindings(
             title="Symmetries",
             lead=lead(every, len(x)),
-            words=words(
-                *(group.names, found, scales, circles),
-                further(self.ranges_, dict(zip(group.names, ended.tolist(), strict=True))),
-            ),
+            caution=caution(every, group.names),
+            words=words(group.names, found, scales, circles, beyond),
             coordinates=list(map(Coordinate, group.names, *zip(*ends, strict=True), group.periodic)),
             half_ranges=found,
             untold=named(group.names, rough | unlearned),

@@ -20,6 +20,7 @@ from ..report.symmetries import SymmetryFindings, middle_of, symmetries_page
 from ..utils.io import write_bytes, write_json
 from .coordinates import AFFINE
 from .symmetry_errors import PART, untold
+from .symmetry_images import ground_of
 from .symmetry_run import REPORT
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "arcs",
     "as_bytes",
     "at_the_end",
+    "caution",
     "further",
     "image_names",
     "lead",
@@ -40,6 +42,10 @@ __all__ = [
     "words",
 ]
 
+FILLED = (
+    "These images fill their frames. Where they are all different, as photographs are, the prototype of each lies "
+    "anywhere, and wide ranges say that, not how far images were moved."
+)
 STILL = 1e-3  # a variance of turns, of which one is a radian: where less is found, nothing turns
 LITTLE = 0.05  # of the range that was looked for: less hardly occurs
 FAR = 4.0  # times as far as those in which a coordinate hardly occurs, images are of another kind
@@ -113,7 +119,7 @@ class Symmetries:
         return [{"name": name, **dict(zip(keys, row, strict=True))} for name, row in zip(self.names, rows, strict=True)]
 
     def __str__(self) -> str:
-        return "\n".join(self.findings.words)
+        return "\n".join((*self.findings.words, *filter(None, [self.findings.caution])))
 
     def save(self, folder: str | os.PathLike[str]) -> list[Path]:
         """Writes symmetries.html and symmetries.json, and returns their paths."""
@@ -121,6 +127,7 @@ class Symmetries:
         write_bytes(page, symmetries_page(self.findings).encode())
         content = {
             "coordinates": self.rows(),
+            "caution": self.findings.caution,
             "images": list(self.images),
             "half_ranges": self.half_ranges.tolist(),
             "left_out": list(self.left_out),
@@ -172,6 +179,14 @@ def lead(every: Tensor, measured: int) -> str:
     some = "" if measured == len(every) else f" Ranges are those of {measured:,} of them, chosen at random."
     many = "1 image" if len(every) == 1 else f"{len(every):,} images"
     return f"{many} of {size} pixels; no labels were used.{some}"
+
+
+def caution(every: Tensor, names: Sequence[str]) -> str:
+    """What to keep in mind of images that do not stand on even ground, where they may have been moved; else nothing.
+
+    Poses of photographs move with them, so that they do not err, and say nothing of how these were taken.
+    """
+    return FILLED if set(names) & set(AFFINE) and ground_of(every) is None else ""
 
 
 def usage(folder: Path | None) -> str:

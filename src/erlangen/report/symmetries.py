@@ -36,6 +36,7 @@ class SymmetryFindings:
         about: its provenance.
         untold: the names of coordinates whose ranges say nothing.
         rough: of these, those in which poses err, so that copies of an image have other prototypes.
+        caution: what to keep in mind when these ranges are read, in a sentence or two.
     """
 
     title: str
@@ -52,6 +53,7 @@ class SymmetryFindings:
     about: Mapping[str, Any] | None = None
     untold: Collection[str] = ()
     rough: Collection[str] = ()
+    caution: str = ""
 
 
 def middle_of(half_ranges: np.ndarray) -> np.ndarray:
@@ -74,7 +76,7 @@ def symmetries_page(found: SymmetryFindings) -> str:
                 "How far images are transformed",
                 note="Half of the shortest range that holds 98 % of the transformations of an image's prototype; a "
                 "line for each image, the median marked. The scale ends at what was looked for, and so does what goes "
-                "further.",
+                f"further. {found.caution}".rstrip(),
                 rows=[("", [spans])],
                 per_line=1,
                 facts={name: said for name, _, said in (line.partition(": ") for line in found.words)},
