@@ -23,7 +23,7 @@ from erlangen.models import Normalise
 from erlangen.objectives import METHODS, HandMade, Plain, Terms
 from erlangen.report import run as report
 from erlangen.report.run_figures import accuracy_figure
-from erlangen.transforms import Affine, Crop, Group
+from erlangen.transforms import HSV, Affine, Crop, Group
 
 TINY = {"steps": 2, "batch_size": 8, "samples": 2, "eval_samples": 2, "device": "cpu", "log_every": 1}
 
@@ -160,6 +160,24 @@ def test_a_method_is_a_choice(method, family, data):
     setting = prepare(RunConfig(method=method, **TINY), data)
     transform = build_transform(setting.config.transform)
     assert type(METHODS[method].conditional(transform, 3)) is family
+
+
+@pytest.mark.parametrize(("decides", "least", "most"), [(False, 170, 180), (True, 10, 54)])
+def test_one_range_for_all_is_that_of_the_data(decides, least, most, tmp_path):
+    """Bars of any hue, across or down; or red and cyan ones, each within 36 degrees, of which at most 54 are left."""
+    source = torch.Generator().manual_seed(0)
+    y, hue = torch.arange(64) % 2, torch.rand(64, generator=source) - 0.5
+    bar = torch.tensor([0.9, 0.2, 0.2]).view(3, 1, 1).expand(3, 2, 8)
+    x = torch.zeros(64, 3, 8, 8)
+    x[:, :, 3:5] = bar
+    if decides:
+        hue = (hue / 5 + y / 2 + 0.5) % 1 - 0.5
+    else:
+        x[y == 1] = x[y == 1].mT.clone()
+    bars = DataSet((255 * HSV("hue")(x, hue[None, :, None])[0]).byte(), y, ("a", "b"), "bars")
+    config = RunConfig(method="augerino", transform="hue", net="mlp", **TINY | {"steps": 120, "lr": 6e-3})
+    width = 360 * fit_run(config, bars, folder=tmp_path / "run").model.conditional.half_width.item()
+    assert least <= width <= most
 
 
 def test_the_published_code_averages_logits_of_near_views_and_of_the_image(data):

@@ -33,6 +33,7 @@ __all__ = ["METHODS", "Method", "Terms"]
 
 FEATURES = 32  # that describe an input to a conditional, as published
 SLOWER = 0.1  # the rate of localisers, in P-STN's published code
+FASTER = 10.0  # that of one range for all, a number to a coordinate, which at a network's rate stays near its start
 FARTHEST = 3.0  # of P-STN's samples from their centre, in units of the scale, as in `pstn/table2`
 
 
@@ -163,6 +164,7 @@ METHODS: dict[str, Method] = {
     "augerino": Method(
         "Augerino: one range of transformations is learned for all inputs.",
         *(True, True, 0.1, _one_range, _augerino),
+        rate=FASTER,
     ),
     "instaaug": Method(
         "InstaAug: every input has its own range of each coordinate.",
