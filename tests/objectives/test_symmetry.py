@@ -224,6 +224,19 @@ def test_each_stage_trains_its_own_part_and_all_of_it(group, shape):
         assert {id(p) for p in parameters} == {id(p) for p in mine.parameters()}
 
 
+def test_poses_can_follow_what_is_asked_of_them():
+    """Series that were moved by 0.3 came out as moved by 0.24, and nothing said so: poses ended at 0.25."""
+    group = TimeAffine("shift")
+    held, free = (SymmetryModel.over(group, (1, 8), bounded=bounded, **SMALL) for bounded in (True, False))
+    said = (
+        r"ranges: received shift within \[-0.5, 0.5\], where poses end at \[-0.25, 0.25\]; accepted are ranges within"
+    )
+    with pytest.raises(ValueError, match=said):
+        PrototypeInference(held, ranges={"shift": 0.5})
+    PrototypeInference(held, ranges={"shift": 0.25})
+    PrototypeInference(free, ranges={"shift": 0.5})
+
+
 def test_saturation_learns_through_the_clip():
     """Colours that were clipped still have a gradient (appendix C.5)."""
     group = HSV("saturation", bounds={"saturation": 2.0})

@@ -83,7 +83,7 @@ class PrototypeInference(Counted):
     Args:
         model: whose `inference` is trained.
         ranges: of the random transformations, by coordinate: (low, high), or b for (-b, b); those not named have the
-            bounds of the group.
+            bounds of the group. Inputs have moved already: where poses are bounded, bounds should leave room for both.
         symmetric: equation 24 (True) or 6 (False: better where transformations lose much, as small sprites do).
         samples: random transformations for each input.
         invertibility: the weight of equation 7; 0.1 for MNIST.
@@ -116,6 +116,7 @@ class PrototypeInference(Counted):
         self.model, self.symmetric = model, symmetric
         self.samples, self.blur = check_count("samples", samples), blur
         self.chance = Chance(model.group, ranges)
+        _check_followed(self.chance.ranges, model)
         self.register_buffer("linear", on_lines(model.group), persistent=False)
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
@@ -226,6 +227,19 @@ def _coarse(x: Tensor) -> Tensor:
 def _colours(group: Group) -> bool:
     """Whether it changes colours, which are clipped."""
     return any(isinstance(part, HSV) for part in getattr(group, "factors", (group,)))
+
+
+def _check_followed(ranges: Tensor, model: SymmetryModel) -> None:
+    """Raises a `ValueError` unless poses can follow random transformations: beyond their bounds they all look alike."""
+    group, bounds = model.group, model.inference.bounds
+    if bounds is None:
+        return
+    room = 1e-6 * (bounds[1] - bounds[0])
+    past = ((ranges[0] < bounds[0] - room) | (ranges[1] > bounds[1] + room)) & on_lines(group)
+    for k in past.nonzero().flatten().tolist():
+        (a, b), (c, d) = ranges[:, k].tolist(), bounds[:, k].tolist()
+        got = f"{group.names[k]} within [{a:.4g}, {b:.4g}], where poses end at [{c:.4g}, {d:.4g}]"
+        raise ValueError(f"ranges: received {got}; accepted are ranges within these, or a group of wider bounds")
 
 
 def trained_of(name: str, part: nn.Module) -> list[nn.Parameter]:
