@@ -180,6 +180,14 @@ def test_one_range_for_all_is_that_of_the_data(decides, least, most, tmp_path):
     assert least <= width <= most
 
 
+def test_ranges_for_all_weigh_alike_in_any_unit(data, tmp_path):
+    """Of a norm in their own units a translation is nothing, beside an angle."""
+    config = RunConfig(method="augerino", transform=("tx", "angle"), burn_in=0, **TINY | {"lr": 1e-9})
+    fit_run(config, data, folder=tmp_path / "run")
+    rows = [json.loads(row) for row in (tmp_path / "run/log.jsonl").read_text().splitlines()]
+    assert [row["width"] for row in rows if row["kind"] == "train"] == pytest.approx([0.2, 0.2])
+
+
 def test_the_published_code_averages_logits_of_near_views_and_of_the_image(data):
     setting = prepare(RunConfig(method="flow-code", **(TINY | {"samples": 3, "eval_samples": 4})), data)
     model = build_model(setting.config, setting.about)

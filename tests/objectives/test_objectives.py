@@ -173,6 +173,8 @@ def test_augerino():
     losses = objective((X, Y))
     width = objective.averaged.conditional.half_width.norm()
     torch.testing.assert_close(losses["loss"], losses["cross_entropy"] - 0.1 * width)
+    shares = Augerino(model(GlobalUniform), shares=True)((X, Y))["width"].item()
+    assert shares == pytest.approx(0.1 * len(objective.averaged.transform.names))  # each begins with a tenth
     safe = Augerino(model(GlobalUniform), bonus=0.1, widest=1e-3)((X, Y))
     torch.testing.assert_close(safe["loss"], safe["cross_entropy"])
     with pytest.raises(ValueError, match="GlobalUniform"):

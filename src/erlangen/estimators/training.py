@@ -111,7 +111,8 @@ def train_run(setting: Setting, folder: Path, *, resume: bool = False, bar: bool
     if resume:
         _check_length(folder, how.length(len(loader)))
     model = build_model(config, about)
-    objective = METHODS[config.method].objective(model, Terms(config.alpha, config.entropy, config.burn_in or 0))
+    terms = Terms(config.alpha, config.entropy, config.burn_in or 0, shares=True)
+    objective = METHODS[config.method].objective(model, terms)
     write_record(folder, record)  # after all that may refuse a setting
     fit(objective, loader, how, validation=_validation(setting))
     save_weights(folder, model)

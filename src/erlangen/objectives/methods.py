@@ -45,12 +45,14 @@ class Terms(NamedTuple):
         entropy: the entropy to hold instead, by changing the weight; for instaaug, the middle of a band.
         burn_in: for how many steps the classifier is trained alone.
         original: the weight of the cross-entropy of the untransformed input.
+        shares: whether Augerino's widths are shares of the ranges, and added; their norm, as published, if not.
     """
 
     alpha: float | None = None
     entropy: float | None = None
     burn_in: int = 0
     original: float = 1.0
+    shares: bool = False
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,8 @@ def _published_code(averaged: Averaged, terms: Terms) -> AveragedObjective:
 
 
 def _augerino(averaged: Averaged, terms: Terms) -> AveragedObjective:
-    return Augerino(averaged, terms.alpha or 0.0, burn_in=terms.burn_in, original=terms.original)
+    own: Any = {"shares": terms.shares, "burn_in": terms.burn_in, "original": terms.original}
+    return Augerino(averaged, terms.alpha or 0.0, **own)
 
 
 def _pstn(averaged: Averaged, terms: Terms) -> AveragedObjective:

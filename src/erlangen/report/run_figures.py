@@ -154,7 +154,7 @@ def _across(axes: Axes) -> Any:
 
 def curves_figure(rows: Sequence[Mapping[str, Any]]) -> bytes:
     """Loss, accuracy, entropy (or width) and its weight along the run, training and validation."""
-    wanted = [("loss", "loss"), ("accuracy", "accuracy"), ("entropy", "entropy, nats"), ("width", "norm of the widths")]
+    wanted = [("loss", "loss"), ("accuracy", "accuracy"), ("entropy", "entropy, nats"), ("width", "width, as shares")]
     wanted.append(("alpha", "weight of the entropy, α"))
     shown = [(name, title) for name, title in wanted if any(name in row for row in rows)]
     width = 1160
