@@ -225,3 +225,9 @@ def test_a_point_beside_a_finite_support_that_is_sampled():
     assert len(v[..., 1].unique()) == 4
     torch.testing.assert_close(log_weights.exp().sum(0), torch.ones(2))
     torch.testing.assert_close(log_q, q.parts[1].log_prob(v[..., 1:]))
+
+
+@pytest.mark.parametrize("family", [Joint, RealNVP])
+def test_over_a_product_with_a_choice_says_what_takes_it(family):
+    with pytest.raises(ValueError, match="Joint a conditional for each factor"):
+        family.over(Product(Flips(), Affine("angle")), 4)

@@ -115,7 +115,7 @@ class Conditional(nn.Module):
         if transform.support.is_discrete:
             raise ValueError(
                 f"transform: received {transform!r}; accepted is one without discrete coordinates "
-                "(Categorical takes a finite group)"
+                "(Categorical takes a finite group, Joint a conditional for each factor of a product)"
             )
         given = {"periodic": transform.periodic, "bounds": transform.bounds, "origin": transform.origin}
         return cls(transform.features, context, **given | kwargs)
