@@ -109,7 +109,8 @@ class Symmetries:
         """
         low, middle, high = middle_of(self.half_ranges)
         about = spoken_of(self.half_ranges, self.least)
-        share = np.where(about.all(0), self.half_ranges > self.least, about).mean(0)
+        others = np.ma.median(np.ma.array(self.half_ranges, mask=about), 0).filled(np.inf)
+        share = np.where(others <= self.least, about, self.half_ranges > self.least).mean(0)
         occurs = ((middle > self.least) | ~about.all(0)).astype(object)
         scales = (self.least, self.error, self.gap, self.chance)
         occurs[np.logical_or(*untold(self.half_ranges, *scales))] = None
@@ -211,22 +212,21 @@ def named(names: Sequence[str], which: np.ndarray) -> list[str]:
 
 
 def spoken_of(found: np.ndarray, least: np.ndarray) -> np.ndarray:
-    """The images that a sentence is about, for each coordinate: all, or those that it occurs in, if these go far.
+    """The images that a sentence is about, for each coordinate: all, or those that go far, where others hardly move.
 
     Where arrows turn and letters do not, a median says what most do, and nothing of the others. Ranges that a density
-    has not learned well spread too, but not as far. Those of images that are still may be a little more than what
-    counts, so that both kinds part between their medians.
+    has not learned well spread too, but not as far. Those of letters may be a little more than what counts: both kinds
+    part halfway between small ranges and great ones.
 
     Shape:
         found: half ranges, `(N, d)`; least: `(d,)`; result: `(N, d)`.
     """
     low, _, high = middle_of(found)
-    occurs, about = found > least, np.ones_like(found, dtype=bool)
-    for k in np.flatnonzero((low <= least) & (high > least)):
-        far, near = (np.median(found[rows, k]) for rows in (occurs[:, k], ~occurs[:, k]))
-        if far > FAR * near:
-            go = found[:, k] > max(least[k], math.sqrt(far * near))
-            about[:, k] = go if np.median(found[~go, k]) <= least[k] else occurs[:, k]
+    far = found > np.sqrt(np.maximum(low, least) * high)
+    about = np.ones_like(found, dtype=bool)
+    for k in np.flatnonzero((high > least) & far.any(0) & ~far.all(0)):
+        if np.median(found[far[:, k], k]) > FAR * np.median(found[~far[:, k], k]):
+            about[:, k] = far[:, k]
     return about
 
 
@@ -320,10 +320,16 @@ def words(
         span = f" (±{low * scale:.3g}{unit} to ±{high * scale:.3g}{unit} from image to image)"
         several = span if len(told) > 1 else ""
         some = f"in {100 * len(told) / len(found):.0f} % of the images, " if len(others) else ""
-        rest = f"; in the others it hardly occurs (±{np.median(others) * scale:.2g}{unit})" if len(others) else ""
+        rest = _rest(np.median(others).item(), small, scale, unit) if len(others) else ""
         range_ = f"±{middle * scale:.3g}{unit}{_plainly(name, middle)}"
         said.append(f"{name}: {some}{circles.get(name, '')}{range_}{several}{rest}{end}")
     return said
+
+
+def _rest(half: float, small: float, scale: float, unit: str) -> str:
+    """What is said of the images that a sentence is not about."""
+    range_ = f"±{half * scale:.2g}{unit}"
+    return f"; in the others {range_}" if half > small else f"; in the others it hardly occurs ({range_})"
 
 
 def _plainly(name: str, half: float) -> str:
