@@ -171,7 +171,7 @@ class FlowDensity(Density):
 
 def _read(kinds: Sequence[bool], rows: Tensor) -> Tensor:
     """What conditioners read: linear coordinates as they are, of periodic ones the sines, then the cosines."""
-    line, circle = rows.split([kinds.count(False), kinds.count(True)], 1)
+    line, circle = rows.split([len(kinds) - sum(kinds), sum(kinds)], 1)
     return torch.cat((line, circle.sin(), circle.cos()), 1) if circle.shape[1] else line
 
 

@@ -172,9 +172,10 @@ class Density(Distribution):
         """Checks points at which the density is asked for, `(..., d)`, and returns them in its own type."""
         d = len(self.periodic)
         ok = isinstance(value, Tensor) and value.shape[-1:] == (d,) and not value.is_complex()
-        fits = ok and all(
-            a == b or 1 in (a, b) for a, b in zip(value.shape[-2::-1], self.batch_shape[::-1], strict=False)
-        )
+        given, batch = (value.shape[:-1], self.batch_shape) if ok else ((), ())
+        n = min(len(given), len(batch))
+        both = zip(given[len(given) - n :], batch[len(batch) - n :], strict=True)
+        fits = ok and all(a == b or 1 in (a, b) for a, b in both)
         check_tensor("value", value, f"coordinates (..., {d}) for a batch {tuple(self.batch_shape)}", fits)
         check_same("value", value.to(self.like.dtype), "the density", self.like)
         return value.to(self.like.dtype)

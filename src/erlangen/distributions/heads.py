@@ -28,17 +28,17 @@ def inverse_positive(y: Tensor) -> Tensor:
     return y + torch.log(-torch.expm1(-y))
 
 
-def check_scale(scale: Tensor, ok: Tensor, wrong: str = "zero, negative or NaN", more: str = "") -> None:
+def check_scale(scale: Tensor, ok: Tensor, wrong: str = "zero, negative or NaN", accepted: str = "scales > 0") -> None:
     """Refuses scales that are none; those of a network that diverged are NaN, which training tells from wrong input.
 
     Args:
         scale: the scales.
         ok: which of them are as they should be, `(...)` of the same shape.
         wrong: what the others may be.
-        more: what is asked besides being above zero.
+        accepted: what they should be.
     """
     try:
-        check_true("scale", ok, f"scales that are {wrong}", ", ".join(filter(None, ("scales > 0", more))))
+        check_true("scale", ok, f"scales that are {wrong}", accepted)
     except ValueError as error:
         raise NotFinite(str(error)) if scale.isnan().any() else error from None
 

@@ -85,7 +85,7 @@ class SplineFlow(Flow):
 
     def _each(self, z: Tensor, raw: Tensor, *, back: bool) -> tuple[Tensor, Tensor]:
         """Moves linear coordinates, then periodic ones."""
-        n_line, n_circle = self.kinds.count(False), self.kinds.count(True)
+        n_line, n_circle = len(self.kinds) - sum(self.kinds), sum(self.kinds)
         line, circle = z.split([n_line, n_circle], 1)
         split = n_line * (3 * self.bins - 1)
         pairs = []

@@ -44,7 +44,9 @@ class StudentDensity(Density):
         scale = scale.expand_as(loc)
         widest = WIDEST * (1 + 4 * torch.finfo(scale.dtype).eps)
         ok = by_kind(periodic, lambda s: s > 0, lambda s: (s > 0) & (s <= widest), scale)
-        check_scale(scale, ok, "zero, negative, NaN or too great", "and at most 2 pi for a periodic coordinate")
+        check_scale(
+            scale, ok, "zero, negative, NaN or too great", "scales > 0, and at most 2 pi for a periodic coordinate"
+        )
         super().__init__(loc.shape[:-1], periodic, loc)
         self.loc, self.scale, self.standard = loc, scale, standard
 

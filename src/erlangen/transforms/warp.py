@@ -33,6 +33,8 @@ Interpolation: TypeAlias = Literal["nearest", "bilinear", "bicubic", "spline"]
 Padding: TypeAlias = Literal["zeros", "border", "reflection"]
 Fill: TypeAlias = "float | Sequence[float]"
 
+# Here and not where they are looked at, which older compilers cannot read.
+OPTIONS = {"interpolation": get_args(Interpolation), "padding": get_args(Padding)}
 POLE = 3**0.5 - 2.0  # of the cubic B-spline's inverse filter
 OUTSIDE = 1e6  # a position outside of every frame
 SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
@@ -83,12 +85,9 @@ def _points(size: Sequence[int], p: Tensor) -> Tensor:
 
 def check_resampling(interpolation: str, padding: str, fill: Fill) -> None:
     """Raises a `ValueError` for options that `warp` does not know."""
-    for name, value, options in (
-        ("interpolation", interpolation, get_args(Interpolation)),
-        ("padding", padding, get_args(Padding)),
-    ):
-        if value not in options:
-            raise ValueError(f"{name}: received {value!r}; accepted are {', '.join(map(repr, options))}")
+    for name, value in (("interpolation", interpolation), ("padding", padding)):
+        if value not in OPTIONS[name]:
+            raise ValueError(f"{name}: received {value!r}; accepted are {', '.join(map(repr, OPTIONS[name]))}")
     values = fill_values(fill)
     if padding != "zeros" and any(values):
         raise ValueError(f"fill: received {fill!r} with padding {padding!r}; accepted is padding 'zeros'")

@@ -50,8 +50,8 @@ def check_tensor(name: str, x: object, accepted: str, ok: bool = True) -> Tensor
 
 def expands(x: Tensor, y: Tensor) -> bool:
     """Whether `x` can be expanded to the shape of `y`."""
-    sizes = zip(reversed(x.shape), reversed(y.shape), strict=False)
-    return x.ndim <= y.ndim and all(a in (1, b) for a, b in sizes)
+    # Of equal length, since the compilers of older torch refuse to walk along shapes that are not.
+    return x.ndim <= y.ndim and all(a in (1, b) for a, b in zip(x.shape, y.shape[y.ndim - x.ndim :], strict=True))
 
 
 def check_count(name: str, n: object) -> int:
