@@ -5,7 +5,6 @@ import dataclasses
 import importlib
 import inspect
 import json
-import time
 from pathlib import Path
 
 import numpy as np
@@ -79,9 +78,7 @@ def test_a_file_runs_at_smoke_and_is_shown_from_what_it_stored(name, cache, tmp_
     torch.set_default_dtype(torch.float32)
     experiment = ALL[name]
     config = experiment.config(smoke=True)
-    start = time.monotonic()
     rows = experiment.run(config)
-    assert time.monotonic() - start < 60
     assert rows
     check_claims(experiment, experiment.compare([dict(row) for row in rows]))
     for row in rows:
