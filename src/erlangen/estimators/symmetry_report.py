@@ -43,8 +43,8 @@ __all__ = [
 ]
 
 FILLED = (
-    "These images fill their frames. Where they are all different, as photographs are, the prototype of each lies "
-    "anywhere, and wide ranges say that, not how far images were moved."
+    "These images fill their frames. If they all differ, as photographs do, each has a prototype of its own, in any "
+    "pose; wide ranges then show that, and not how far images were moved."
 )
 STILL = 1e-3  # a variance of turns, of which one is a radian: where less is found, nothing turns
 LITTLE = 0.05  # of the range that was looked for: less hardly occurs
