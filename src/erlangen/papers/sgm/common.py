@@ -53,6 +53,7 @@ COLOUR = ("hue", "saturation", "value")
 PUBLISHED = 60_000 * 512 * 5  # transformed inputs of the inference network: steps, batch, samples
 HELD = 10_000  # of MNIST's training set, the last ones, for validation
 PAYS = 5000  # steps from which a compiler pays
+JUDGES = 512  # inputs at a time of those by which a density is judged
 JUDGED, PATIENCE = 20, 5  # how often a density is judged on inputs that were set aside, and for how long without gain
 
 
@@ -254,7 +255,7 @@ def _train(objective: TwoStages, config: Training, device: str, **going: Any) ->
     kind = torch.device(device).type
     fast: Any = on_cuda(config.steps, graph=config.graph) if kind == "cuda" else {}
     places: Any = {"accelerator": kind, "seed": config.seed, **fast, **going}
-    x, aside = set_aside(data_set(config, "train").x, config.held, seed=config.seed, batch_size=config.batch)
+    x, aside = set_aside(data_set(config, "train").x, config.held, seed=config.seed, batch_size=JUDGES)
     if aside is not None:
         places |= {"validate_every": max(1, second // JUDGED), "patience": PATIENCE, "monitor": "nll"}
     how = Config(steps=first + second, groups=groups, log_every=100, **places)
