@@ -1,7 +1,4 @@
-"""Our convolutions are torch's: on a GPU, and with TRITON_INTERPRET=1 in Triton's interpreter wherever there is one."""
-
-import os
-from importlib.util import find_spec
+"""Our convolutions are torch's."""
 
 import pytest
 import torch
@@ -9,13 +6,9 @@ import torch.nn.functional as F
 from torch.func import vmap
 
 from erlangen.nets.convolution import Convolution, correlate, pull_input, pull_weight
-from erlangen.utils.gpu import runs_triton
 
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1" and find_spec("triton") is not None
-# The interpreter takes the bits of bfloat16 for integers.
-DEVICE, DTYPE, EPS = ("cpu", torch.float32, 2**-19) if INTERPRETED else ("cuda", torch.bfloat16, 2**-8)
-needs_triton = pytest.mark.skipif(not INTERPRETED and not runs_triton(), reason="needs Triton and CUDA")
-needs_cuda = pytest.mark.skipif(INTERPRETED or not runs_triton(), reason="needs Triton and CUDA")
+from .triton import EPS, INTERPRETED, close, draw, last, needs_cuda, needs_triton
+
 IMAGES = 3 if INTERPRETED else 61  # on a GPU enough for sums in several rounds
 SHAPES = [  # channels, filters, side, padding, stride, height, width
     *((16, 16, 3, 1, 1, 16, 16), (3, 16, 3, 1, 1, 16, 16), (1, 16, 3, 1, 1, 9, 8), (16, 32, 3, 1, 2, 16, 16)),
@@ -24,18 +17,6 @@ SHAPES = [  # channels, filters, side, padding, stride, height, width
     *((3, 6, 5, 2, 1, 6, 9), (6, 5, 5, 0, 2, 9, 8), (5, 24, 5, 2, 2, 8, 7), (10, 20, 5, 0, 1, 5, 6)),
 ]
 shapes = pytest.mark.parametrize(("c", "k", "side", "padding", "stride", "height", "width"), SHAPES)
-
-
-def draw(*shape):
-    return torch.randn(shape, device=DEVICE).to(DTYPE)
-
-
-def last(*shape):
-    return draw(*shape).contiguous(memory_format=torch.channels_last)
-
-
-def close(found, wanted, eps):
-    return all((a.double() - b).abs().max() < eps * b.abs().max() for a, b in zip(found, wanted, strict=True))
 
 
 @pytest.mark.parametrize("bias", [False, True])

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ..utils.gpu import runs_triton
 
-__all__ = ["Convolution"]
+__all__ = ["Convolution", "each"]
 
 FEW = 16  # channels of the input up to which our kernels are faster than cuDNN's
 WIDE = 32  # channels of the output
@@ -136,7 +136,7 @@ def _pull_pull_weight(ctx: Any, d: Tensor) -> Gradients:
     return dx, dg, None, None, None
 
 
-def _each(op: Any) -> Any:
+def each(op: Any) -> Any:
     """Mapped over, an operator runs for one member after the other."""
 
     def rule(info: Any, dims: tuple[int | None, ...], *args: Any) -> tuple[Tensor, int]:
@@ -149,4 +149,4 @@ def _each(op: Any) -> Any:
 
 for _op, _pull in ((correlate, _pull_correlate), (pull_input, _pull_pull_input), (pull_weight, _pull_pull_weight)):
     _op.register_autograd(_pull, setup_context=_keep)
-    _op.register_vmap(_each(_op))
+    _op.register_vmap(each(_op))

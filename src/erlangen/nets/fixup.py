@@ -12,16 +12,13 @@ from torch import Tensor, nn
 from ..utils.shapes import check_count, check_positive
 from .convolution import Convolution
 from .inputs import check_images
+from .rectified import rectified, shifted
 
 __all__ = ["FixupBlock", "FixupResNet"]
 
 
 def _scalar(value: float) -> nn.Parameter:
     return nn.Parameter(torch.full((1,), value))
-
-
-def _add(x: Tensor, bias: Tensor) -> Tensor:
-    return x + bias.to(x.dtype)  # under autocast a float32 bias would carry the activations back to float32
 
 
 class FixupBlock(nn.Module):
@@ -55,11 +52,10 @@ class FixupBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The block's map."""
-        biased = _add(x, self.bias1)
-        h = F.relu(_add(self.conv1(biased), self.bias2))
-        h = self.conv2(_add(h, self.bias3))
-        h = torch.addcmul(self.bias4.to(h.dtype), h, self.scale.to(h.dtype))
-        return F.relu(h + (x if self.stride == 1 else self._halved(biased)))
+        biased = shifted(x, self.bias1)
+        h = self.conv2(rectified(self.conv1(biased), self.bias2, after=self.bias3))
+        rest = x if self.stride == 1 else self._halved(biased)
+        return rectified(h, self.bias4, scale=self.scale, rest=rest)
 
     def _halved(self, x: Tensor) -> Tensor:
         return F.pad(x[..., :: self.stride, :: self.stride], (0, 0, 0, 0, 0, self.added))
@@ -107,9 +103,9 @@ class FixupResNet(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The logits."""
-        h = F.relu(_add(self.stem(check_images(x, self.channels, self.least)), self.bias1))
+        h = rectified(self.stem(check_images(x, self.channels, self.least)), self.bias1)
         h = self.blocks(h).mean((-2, -1))
-        return self.last(_add(h, self.bias2))
+        return self.last(shifted(h, self.bias2))
 
     def scalar_parameters(self) -> list[nn.Parameter]:
         """The biases and scales of one number each, in place of normalisation."""

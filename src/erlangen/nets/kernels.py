@@ -1,4 +1,6 @@
-r"""Convolutions of few channels in bfloat16, channels last, as Triton kernels. Imported on CUDA alone.
+r"""Convolutions of few channels in bfloat16, channels last, and what lies between them, as Triton kernels.
+
+They are imported on CUDA alone.
 
 For 16 channels the general kernels of cuDNN take some five times as long as reading the input and writing the result.
 Here a tile of pixels reads its shifted neighbourhoods from the cache and leaves with one product of matrices each,
@@ -18,7 +20,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-__all__ = ["correlate", "pull_input", "pull_weight"]
+__all__ = ["correlate", "pull_input", "pull_weight", "rectify"]
 
 LEAST = 16  # the least side of a product of matrices on the tensor cores
 PIXELS = 256  # of a tile
@@ -27,6 +29,7 @@ ROWS = 64  # of pixels, of a tile of whole rows
 COLUMNS = 32  # of a tile of a band matrix
 BAND = 128  # columns of a band matrix, of which more would be mostly zeros
 CHUNK = 32  # pixels of a tile whose products are summed over pixels
+NUMBERS = 2048  # of a tile of a map that is changed number by number
 PARTS = 1056  # sums over pixels are taken in so many parts, 8 for each of the 132 multiprocessors of an H100
 
 
@@ -223,6 +226,47 @@ def _pull_weight(
         g = tl.load(g_ptr + m[None, :] * K + k[:, None], mask=(m < pixels)[None, :] & (k < K)[:, None], other=0.0)
         total = tl.dot(g, x, total)
     tl.store(w_ptr + (part * KP + k)[:, None] * JP + q[None, :], total)
+
+
+@triton.jit
+def _rectify(
+    x_ptr,
+    before_ptr,
+    scale_ptr,
+    rest_ptr,
+    after_ptr,
+    y_ptr,
+    numbers,
+    SCALED: tl.constexpr,
+    RESIDUAL: tl.constexpr,
+    RAISED: tl.constexpr,
+    TILE: tl.constexpr,
+):
+    """The result for a tile of numbers; those after them are of tensors with one number."""
+    i = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
+    inside = i < numbers
+    y = tl.load(x_ptr + i, mask=inside, other=0.0).to(tl.float32)
+    if SCALED:
+        y *= tl.load(scale_ptr).to(tl.float32)
+    y += tl.load(before_ptr).to(tl.float32)
+    if RESIDUAL:
+        y += tl.load(rest_ptr + i, mask=inside, other=0.0).to(tl.float32)
+    y = tl.where(y < 0, 0.0, y)  # which leaves a NaN what it is
+    if RAISED:
+        y += tl.load(after_ptr).to(tl.float32)
+    tl.store(y_ptr + i, y.to(y_ptr.dtype.element_ty), mask=inside)
+
+
+def rectify(x: Tensor, before: Tensor, scale: Tensor | None, rest: Tensor | None, after: Tensor | None) -> Tensor:
+    """max(scale · x + before + rest, 0) + after, `(N, C, H, W)`, as `before`, `scale` and `after` are one number."""
+    x, rest = _last(x), None if rest is None else _last(rest)
+    y = _empty(x, tuple(x.shape))
+    kinds = {"SCALED": scale is not None, "RESIDUAL": rest is not None, "RAISED": after is not None}
+    given = (
+        x if one is None else one for one in (before, scale, rest, after)
+    )  # of those that are None nothing is read
+    _rectify[(triton.cdiv(x.numel(), NUMBERS),)](x, *given, y, x.numel(), **kinds, TILE=NUMBERS)
+    return y
 
 
 def correlate(x: Tensor, w: Tensor, stride: int, padding: int) -> Tensor:

@@ -155,7 +155,8 @@ class Engine:
         with _rounded_products() if self.rounded else nullcontext():
             if self.graphs is None:
                 return self._take(batch)
-            losses, replayed = self.graphs(self._take, self.objective.branch(), batch)
+            with _searched_convolutions():
+                losses, replayed = self.graphs(self._take, self.objective.branch(), batch)
         if replayed:
             self.objective.counted()
         return losses
@@ -233,6 +234,17 @@ def _rounded_products() -> Iterator[None]:
         yield
     finally:
         torch.set_float32_matmul_precision(before)
+
+
+@contextmanager
+def _searched_convolutions() -> Iterator[None]:
+    """Convolutions in the fastest way that cuDNN finds by trying: worth it where shapes stay, as in a graph."""
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = True
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before
 
 
 @contextmanager

@@ -146,7 +146,7 @@ def _train(objective: AveragedObjective, config: Training, device: str, **going:
 
 
 @torch.no_grad()
-def predictions(model: Averaged, x: Tensor, samples: int, *, averaged: bool = True, batch: int = 800) -> Tensor:
+def predictions(model: Averaged, x: Tensor, samples: int, *, averaged: bool = True, batch: int = 4000) -> Tensor:
     """The log-probabilities of inputs, averaged over views or as they are, `(N, K)`, on the CPU."""
     model = copy(model)
     model.eval_samples = samples
