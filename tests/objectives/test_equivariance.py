@@ -1,6 +1,7 @@
 """A price on a conditional that does not turn with its inputs."""
 
 import math
+from copy import deepcopy
 
 import pytest
 import torch
@@ -147,7 +148,7 @@ def test_one_of_other_coordinates_is_refused(other):
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 def test_a_model_on_another_device_may_have_one():
-    LearningToTransform(model().cuda(), equivariance=Equivariance(SIX))
+    LearningToTransform(deepcopy(model()).cuda(), equivariance=Equivariance(SIX))
 
 
 def test_points_have_no_divergence():
