@@ -140,3 +140,21 @@ def test_no_rounding_leaks_into_slow_cells():
     single = gradients(flow1d.flow, theta.float(), x.float(), 10, True)
     double = gradients(flow1d.flow, theta, x, 10, True)
     assert (single[1] - double[1]).abs().max() < 1e-3 * double[1].abs().max()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("cells", [6, 8, 10, 20])
+@pytest.mark.parametrize("speed", [1e-4, 1e-3, 1e-2])
+def test_slow_points_on_nodes_and_just_beside_them_stay_near(cells, speed, dtype):
+    """Adding up rounds what lies just before a node to the node, from which the way to the left is a whole cell."""
+    nodes = torch.linspace(-1, 1, cells + 1, dtype=dtype)
+    up, down = (nodes.nextafter(torch.tensor(end, dtype=dtype)) for end in (2.0, -2.0))
+    grids = [torch.linspace(-1, 1, n, dtype=dtype) for n in (25, 55, 82, 115, 135)]
+    x = torch.cat((nodes, up, down, *grids)).sort().values
+    for sign in (1, -1):
+        theta = torch.full((1, cells - 1), sign * speed, dtype=dtype)
+        y = flow1d.flow(theta, x[None], cells, True)[0]
+        assert (y - x).abs().max() < 1.2 * speed
+        assert y.diff().min() > -4 * torch.finfo(dtype).eps
+        back = flow1d.flow(-theta, y[None], cells, True)[0]
+        torch.testing.assert_close(back, x, rtol=0, atol=40 * torch.finfo(dtype).eps)

@@ -73,7 +73,10 @@ def _start(theta: Tensor, x: Tensor, cells: int, zero_boundary: bool) -> _Start:
     slopes = pad(nodal[..., 1:-1].diff(dim=-1), (2, 1))
     # An index made from NaN would abort a CUDA process.
     scaled, shift = x * (cells / 2), cells / 2 + 1
-    behind = (scaled.detach() + shift).floor().clamp(0, cells + 1).nan_to_num(0)
+    behind = (scaled.detach() + shift).floor()
+    # The sum may round up to a node that the point lies before, and what moves left would then skip a whole cell.
+    behind = behind - (scaled.detach() < behind - shift).to(behind.dtype)
+    behind = behind.clamp(0, cells + 1).nan_to_num(0)
     place = scaled - (behind - shift)
     node, cell = (n.long().expand(*theta.shape[:-1], -1) for n in (behind.clamp(min=1), behind + 1))
     v = torch.addcmul(nodal.gather(-1, node), slopes.gather(-1, cell), place)
