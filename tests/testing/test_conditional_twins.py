@@ -393,6 +393,77 @@ class HasMassToSpareInSpace(MixtureDensity):
         return super().log_prob(value) + math.log(1.15)
 
 
+@twin("samples are not distributed as the density says", Line)
+class SamplesTooWide(GaussianDensity):
+    factor = 2.0
+
+    def draw(self, noise, *, pathwise=True):
+        wide = GaussianDensity(self.loc, self.factor * self.scale, self.periodic)
+        points = wide.draw(noise, pathwise=pathwise)
+        return points._replace(log_q=self.log_prob(points.v))
+
+    def entropy(self):
+        raise NotImplementedError
+
+    variance = property(entropy)
+
+
+@twin("samples are not distributed as the density says", Circle)
+class SamplesTooNarrow(SamplesTooWide):
+    factor = 0.5
+
+
+@twin("samples are not distributed as the density says", Body)
+class SamplesElsewhere(MixtureDensity):
+    def draw(self, noise, *, pathwise=True):
+        points = super().draw(noise, pathwise=pathwise)
+        v = points.v + 0.5 * self.scale[..., 0, :]
+        return points._replace(v=v, log_q=self.log_prob(v))
+
+    @property
+    def mean(self):
+        raise NotImplementedError
+
+
+@twin("the gradient of an expectation is biased", Line)
+@twin("the gradient of an expectation is biased", Circle)
+class CutsTheSamples(GaussianDensity):
+    def draw(self, noise, *, pathwise=True):
+        points = super().draw(noise, pathwise=pathwise)
+        v = points.v.detach()
+        return points._replace(v=v, log_q=self.log_prob(v))
+
+
+@twin("the gradient of an expectation is biased", partial(Mixture, 1, 3, components=2, scatter=3.0))
+class CutsTheWeights(MixtureDensity):
+    def draw(self, noise, *, pathwise=True):
+        points = super().draw(noise, pathwise=pathwise)
+        return points._replace(log_weights=points.log_weights.detach())
+
+
+@twin("variance is not that of samples", Line)
+class DoublesTheVariance(GaussianDensity):
+    @property
+    def variance(self):
+        return 2 * super().variance
+
+
+@twin("median is not in the middle", Line)
+@twin("median is not in the middle", Circle)
+class MisplacesTheMedian(GaussianDensity):
+    @property
+    def median(self):
+        return self.loc + 0.3 * self.scale
+
+
+@twin(r"periodic is \(True, False\), not \(False, False\)")
+class CallsALineACircle(Line):
+    def forward(self, x):
+        q = super().forward(x)
+        q.periodic = (True, False)
+        return q
+
+
 @pytest.mark.parametrize(("build", "match"), TWINS)
 def test_broken_twin_is_caught(build, match):
     with pytest.raises(AssertionError, match=match):

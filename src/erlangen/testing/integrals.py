@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,23 +13,32 @@ from ..distributions import Density
 from ..distributions.bounded import log_tanh_slope
 from ..distributions.circle import circular_mean, wrap
 
-__all__ = ["mass"]
+__all__ = ["weigh"]
 
 SAMPLES = 500  # that say where the mass is
 KERNELS, TRIES = 150, 30  # samples around which points are drawn, and how many around each
-SURE = 6  # standard errors: what is right fails once in 5e8
 
 
-def mass(q: Density) -> tuple[Tensor, float | Tensor]:
-    """The integral of the density of each input, and how far it may be off.
+class Weighed(NamedTuple):
+    """Points with weights, whose sum is the mass of a density.
 
-    Shape:
-        result: `(B,)`, and a number or `(B,)`.
+    Attributes:
+        v: the points, `(N, B, d)`.
+        log_weights: `(N, B)`.
+        tolerance: how far a sum over a grid may be off; None for points that are drawn, whose weights tell.
     """
+
+    v: Tensor
+    log_weights: Tensor
+    tolerance: float | None
+
+
+def weigh(q: Density) -> Weighed:
+    """Points that lie where a density has its mass, with weights in proportion to it."""
     v = q.sample((SAMPLES,))
     charts = [_chart(q, v[..., i], i) for i in range(len(q.periodic))]
     # In two dimensions the grid is coarse for a density with kinks.
-    return _weigh(q, charts, v) if len(charts) > 2 else (_add(q, charts, v), 1e-5 if len(charts) == 1 else 1e-3)
+    return _drawn(q, charts, v) if len(charts) > 2 else _grid(q, charts, v, 1e-5 if len(charts) == 1 else 1e-3)
 
 
 class _Circle:
@@ -111,8 +121,8 @@ def _chart(q: Density, v: Tensor, i: int) -> _Circle | _Line:
     return (_Circle if whole else _Line)(low, high, v)
 
 
-def _add(q: Density, charts: list[_Circle | _Line], v: Tensor) -> Tensor:
-    """The sum over a grid."""
+def _grid(q: Density, charts: list[_Circle | _Line], v: Tensor, tolerance: float) -> Weighed:
+    """A grid, each of whose points stands for its cell."""
     n, points, log_steps = (8001 if len(charts) == 1 else 241), [], []
     for i, chart in enumerate(charts):
         y, log_step = chart.grid(chart.inward(v[..., i]), n)
@@ -122,11 +132,12 @@ def _add(q: Density, charts: list[_Circle | _Line], v: Tensor) -> Tensor:
     if len(charts) == 2:
         points = [points[0].repeat_interleave(n, 0), points[1].repeat(n, 1)]
         log_steps = [log_steps[0].repeat_interleave(n, 0), log_steps[1].repeat(n, 1)]
-    return (q.log_prob(torch.stack(points, -1)) + sum(log_steps)).logsumexp(0).exp()
+    places = torch.stack(points, -1)
+    return Weighed(places, q.log_prob(places) + sum(log_steps), tolerance)
 
 
-def _weigh(q: Density, charts: list[_Circle | _Line], v: Tensor) -> tuple[Tensor, Tensor]:
-    """The mean of the density over that of points drawn around samples, whether or not these are its own."""
+def _drawn(q: Density, charts: list[_Circle | _Line], v: Tensor) -> Weighed:
+    """Points drawn around samples, whether or not these are of the density: its ratio to that of the points."""
     around, points = v[:KERNELS], []
     log_q = log_p = v.new_zeros(())
     for i, chart in enumerate(charts):
@@ -137,5 +148,5 @@ def _weigh(q: Density, charts: list[_Circle | _Line], v: Tensor) -> tuple[Tensor
         points.append(place)
         log_q, log_p = log_q + log_slope, log_p + chart.log_noise(y.unsqueeze(1) - centres)
     log_p = log_p.logsumexp(1) - math.log(len(around))
-    ratio = (q.log_prob(torch.stack(points, -1)) + log_q - log_p).exp()
-    return ratio.mean(0), SURE * ratio.std(0) / len(ratio) ** 0.5
+    places = torch.stack(points, -1)
+    return Weighed(places, q.log_prob(places) + log_q - log_p - math.log(len(places)), None)
