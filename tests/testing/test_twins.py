@@ -439,6 +439,33 @@ def test_broken_twin_is_caught(cls, check, match):
         check(cls(), **kwargs)
 
 
+@twin("a whole turn of a periodic coordinate")
+class CallsALineACircle(Affine):
+    def __init__(self):
+        super().__init__("scale")
+        self.periodic = (True,)
+
+
+class LeavesMasks(Affine):
+    """Masks that stay where they are, though of a small motion most of them is where it should be."""
+
+    def act_mask(self, g, mask):
+        return mask.expand(*g.shape[:-3], *mask.shape)
+
+
+class MovesMasksBack(Affine):
+    def act_mask(self, g, mask):
+        return super().act_mask(self.inverse(g), mask)
+
+
+@pytest.mark.parametrize("names", [("angle",), ("tx",), ("shear", "ty")])
+@pytest.mark.parametrize("wrong", [LeavesMasks, MovesMasksBack])
+def test_masks_that_do_not_move_with_the_content_are_caught(wrong, names):
+    for seed in range(3):
+        with pytest.raises(AssertionError, match="a mask does not move with the content"):
+            check_transform(wrong(*names), seed=seed)
+
+
 @pytest.mark.parametrize("check", [check_transform, check_group])
 def test_the_originals_pass(check):
     check(Turn())

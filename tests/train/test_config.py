@@ -137,3 +137,9 @@ def test_optimisers_are_torchs(name):
     assert built.defaults["weight_decay"] == 0.01
     assert built.defaults.get("momentum", 0.9) == 0.9
     assert replace(settings, lr=1).lr == 1
+
+
+@pytest.mark.parametrize("betas", [(0.9,), (0.9, 0.99, 0.5), 0.9, (0.9, 1.0)])
+def test_betas_that_are_not_two_are_refused(betas):
+    with pytest.raises(ValueError, match="^betas: received"):
+        Optimiser(betas=betas)

@@ -375,9 +375,10 @@ def test_a_weight_that_is_one_number_is_saved_and_clipped(tmp_path):
     assert [o.w.item() for o in objectives] == pytest.approx([-1.5, -1.5], abs=1e-5)  # of 1e-6 beside the norm
 
 
-def test_double_precision_is_handed_back():
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])  # of the data, which are as they are for `fit`
+def test_double_precision_is_handed_back(dtype):
     objectives = [o.float() for o in tinies(2)]
-    loaders = [TensorLoader(*(t.float() for t in data().tensors), batch_size=8)] * 2
+    loaders = [TensorLoader(*(t.to(dtype) for t in data().tensors), batch_size=8)] * 2
     fit_many(objectives, loaders, config(steps=1, precision="64-true"))
     assert objectives[1].scale.dtype == DOUBLE
 

@@ -324,3 +324,11 @@ def test_elements_that_do_not_fit_together_are_named():
         assert group.compose(g, g[:1]).shape == g.shape
         with pytest.raises(ValueError, match=r"^h: received .*; accepted is as many elements as g, \(3,"):
             group.compose(g, g[:2])
+
+
+@pytest.mark.parametrize("dtype", [torch.long, torch.bool, torch.complex64])
+@pytest.mark.parametrize("use", ["act", "inverse", "element_log"])
+def test_elements_that_are_no_floating_point_numbers_are_refused(use, dtype):
+    g = torch.eye(3).to(dtype)[None]
+    with pytest.raises(ValueError, match=r"^g: received .*; accepted is floating-point elements of Affine"):
+        Affine("angle").act(g, torch.rand(1, 1, 4, 4)) if use == "act" else getattr(Affine("angle"), use)(g)

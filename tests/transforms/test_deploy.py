@@ -45,6 +45,17 @@ def example(transform, samples=()):
 
 
 @pytest.mark.parametrize("transform", COMPILED.values(), ids=COMPILED.keys())
+def test_is_exported_with_a_free_batch_size(transform):
+    transform = copy.deepcopy(transform).double()
+    x, v = example(transform)
+    batch = torch.export.Dim("batch", min=2, max=100)
+    program = torch.export.export(transform, (x, v), dynamic_shapes=({0: batch}, {0: batch})).module()
+    for n in (2, 7):
+        xs, vs = (t[torch.arange(n) % 2] for t in (x, v))
+        torch.testing.assert_close(program(xs, vs), transform(xs, vs))
+
+
+@pytest.mark.parametrize("transform", COMPILED.values(), ids=COMPILED.keys())
 def test_compiles_without_a_break(transform, request):
     """One graph, forward and backward; by the real compiler for those that stand for all kinds of operations."""
     torch._dynamo.reset()

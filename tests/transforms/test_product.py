@@ -383,3 +383,12 @@ def test_colours_in_half_precision():
     x = torch.rand(1, 3, 8, 8).half()
     found = Product(Affine("angle"), HSV("hue")).half()(x, torch.zeros(1, 2).half())
     torch.testing.assert_close(found, x, rtol=0, atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs"), [(0.5, (0.5,)), ((0.5, 0.5, 0.5), 0.5), ((0.1, 0.2, 0.3), [0.1, 0.2, 0.3])]
+)
+def test_the_same_fill_in_other_words_is_resampled_once(mine, theirs):
+    there, back = (Affine("tx", fill=fill, bounds={"tx": 1.0}) for fill in (mine, theirs))
+    x = torch.rand(1, 3, 16, 16)
+    torch.testing.assert_close(Product(there, back)(x, torch.tensor([[0.8, -0.8]])), x)

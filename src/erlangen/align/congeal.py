@@ -87,7 +87,7 @@ def congeal(
 
     Args:
         x: inputs.
-        y: their classes, not negative; all are of one class if None.
+        y: their classes; all are of one class if None.
         transform: a group; the poses that are sought lie within its bounds (after mean-shift, if any). Inputs on a
             level other than 0 need its `padding="border"`, or `fill`: zeros from outside would count as contrast.
         conditional: a distribution that has learned where inputs belong.

@@ -32,7 +32,7 @@ class Alignment(NamedTuple):
     Attributes:
         g: the elements that move each input to its mode, the identity where a gate kept it, `(B, ...)`.
         x: the inputs moved there, in one warp of the original.
-        path: the elements after each step, the identity first, `(steps + 1, B, ...)`.
+        path: the elements after each step, the identity first, `(steps + 1, B, ...)`, or fewer if all came to rest.
         converged: which inputs came to rest, `(B,)`.
     """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from numbers import Real
 from pathlib import Path
@@ -54,7 +54,7 @@ class Optimiser:
             "lr": check_positive("lr", self.lr),
             "weight_decay": _check_range("weight_decay", self.weight_decay, math.inf),
             "momentum": _check_range("momentum", self.momentum, 1),
-            "betas": tuple(_check_range("betas", beta, 1) for beta in self.betas),
+            "betas": _check_betas(self.betas),
             "clip": None if self.clip is None else check_positive("clip", self.clip),
         }
         for name, value in numbers.items():  # those of numpy, too: checkpoints hold nothing but plain numbers
@@ -177,6 +177,13 @@ def rate_on(device: torch.device, lr: float) -> Tensor:
 def _check_choice(name: str, x: object, accepted: tuple[str, ...]) -> None:
     if x not in accepted:
         raise ValueError(f"{name}: received {x!r}; accepted is one of {', '.join(accepted)}")
+
+
+def _check_betas(betas: object) -> tuple[float, ...]:
+    values = tuple(betas) if isinstance(betas, Iterable) else ()
+    if len(values) != 2:
+        raise ValueError(f"betas: received {betas!r}; accepted are two numbers, such as (0.9, 0.999)")
+    return _check_range("betas", values[0], 1), _check_range("betas", values[1], 1)
 
 
 def _check_range(name: str, x: object, end: float) -> float:

@@ -72,7 +72,7 @@ def fit_many(
     check_batches(first, {"loaders": joined, "validation": held})
     engine = StackEngine(stack, configs, launch(stack, first))
     if engine.fabric.device.type == "cpu":
-        _try(objectives, loaders, engine)
+        _try(objectives, loaders, engine, torch.float64 if first.precision == "64-true" else None)
     run = Run(engine, first, len(joined), [f"{place:02d}/log.jsonl" for place in range(len(objectives))])
     try:
         train(run, joined, held, lambda step, losses: on_step(step, engine.split(losses)) if on_step else None)
@@ -83,14 +83,18 @@ def fit_many(
 
 
 @torch.no_grad()
-def _try(objectives: Sequence[Objective], loaders: Sequence[Loader], engine: StackEngine) -> None:
+def _try(
+    objectives: Sequence[Objective], loaders: Sequence[Loader], engine: StackEngine, dtype: torch.dtype | None
+) -> None:
     """Raises what a copy of an objective says of its first batch: where it is mapped over, it cannot look at values."""
     device = engine.fabric.device
     with seeded(0):
         for place, (objective, loader) in enumerate(zip(objectives, loaders, strict=True)):
             try:
                 batch, before = next(iter(loader.epoch(0, device))), _host_noise()
-                copy.deepcopy(objective).to(device)(batch)
+                if dtype is not None:  # that of the whole run, as Fabric will have it
+                    batch = tuple(x.to(dtype) if x.is_floating_point() else x for x in batch)
+                copy.deepcopy(objective).to(device=device, dtype=dtype)(batch)
             except ValueError as error:
                 raise ValueError(f"loaders[{place}]: {error}") from error
             if len(set(engine.seeds)) > 1 and _host_noise() != before:

@@ -255,10 +255,11 @@ class Transform(nn.Module):
         k = len(self.element_shape)
         ok = isinstance(g, Tensor) and g.ndim >= k and tuple(g.shape[g.ndim - k :]) == self.element_shape
         shape = ", ".join(["*S", "B", *map(str, self.element_shape)])
-        g = check_tensor(name, g, f"elements of {type(self).__name__} ({shape})", ok)
+        ok = ok and g.is_floating_point()
+        g = check_tensor(name, g, f"floating-point elements of {type(self).__name__} ({shape})", ok)
         self._check_device(name, g)
         check_finite(name, g)
-        return g.to(compute_dtype(g)) if g.is_floating_point() else g
+        return g.to(compute_dtype(g))
 
     def _check_device(self, name: str, x: Tensor) -> None:
         if x.device != self.bounds.device:
@@ -271,10 +272,11 @@ class Transform(nn.Module):
         """Raises a `ValueError` unless the elements fit a batch: the same device, type and number, or one for all."""
         check_same(name, x, "g", g)
         batch = g.shape[: g.ndim - len(self.element_shape)]
-        if len(batch) == 0 or batch[-1] not in (1, len(x)):
+        if len(batch) == 0 or batch[-1] not in (1, x.shape[0]):
+            here = f"(*S, {x.shape[0]}) or (*S, 1)" if x.shape[0] != 1 else f"(*S, 1), or {name}.expand(B, ...)"
             raise ValueError(
-                f"g: received elements with batch shape {tuple(batch)} for {name} with a batch of {len(x)}; "
-                f"accepted is (*S, {len(x)}) or (*S, 1)"
+                f"g: received elements with batch shape {tuple(batch)} for {name} with a batch of {x.shape[0]}; "
+                f"accepted is {here}"
             )
 
     def check_points(self, g: Tensor, p: Tensor, dims: int = 0) -> Tensor:

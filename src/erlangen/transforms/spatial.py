@@ -25,6 +25,12 @@ def pixel_centres(size: Sequence[int], like: Tensor) -> list[Tensor]:
     return [(index[:n] - (n - 1) / 2) * (2 / max(size)) for n in reversed(size)]
 
 
+def _alike(fill: Fill) -> tuple[float, ...]:
+    """The same for fills that are the same: one number, or as many equal ones."""
+    values = fill_values(fill)
+    return (values[0],) if len(set(values)) == 1 else tuple(values)
+
+
 def inside_frame(kwargs: dict[str, Any]) -> dict[str, Any]:
     """Options of `Spatial` for transforms that read nothing from outside the frame: padding is "border" unless said."""
     filled = "padding" not in kwargs and any(fill_values(kwargs.get("fill", 0.0)))
@@ -64,7 +70,7 @@ class Spatial(Transform):
 
     def resamples_like(self, other: Spatial) -> bool:
         """Whether two transforms resample the same kind of signal in the same way."""
-        mine, theirs = ((s.dims, s.interpolation, s.padding, s.fill) for s in (self, other))
+        mine, theirs = ((s.dims, s.interpolation, s.padding, _alike(s.fill)) for s in (self, other))
         return mine == theirs
 
     def source(self, g: Tensor, p: Tensor, size: Sequence[int]) -> Tensor:

@@ -158,9 +158,9 @@ def warp(
     check_resampling(interpolation, padding, fill)
     x = as_signal(x, interpolation, grid)
     dims = x.ndim - 2
-    accepted = f"positions (*S, B, {'H, W' if dims == 2 else 'L'}, {dims}) with B = {len(x)} or 1"
+    accepted = f"positions (*S, B, {'H, W' if dims == 2 else 'L'}, {dims}) with B = {x.shape[0]} or 1"
     ok = isinstance(grid, Tensor) and grid.ndim >= dims + 2 and grid.shape[-1] == dims and grid.is_floating_point()
-    grid = check_tensor("grid", grid, accepted, ok and grid.shape[-dims - 2] in (1, len(x)))
+    grid = check_tensor("grid", grid, accepted, ok and grid.shape[-dims - 2] in (1, x.shape[0]))
     check_same("grid", grid, "x", x)
     check_finite("grid", grid)  # torch's backward on the CPU reads outside the image where a position is NaN
     if mapped_on_cpu(grid):  # where values cannot be looked at
