@@ -27,8 +27,8 @@ InstaAug's network. Chosen by us:
 * Sides of at least 0.375, as the smallest of the 321 crops; α = 0.1, as for CIFAR10; InstaAug's ranges between a
   quarter and a half of the whole ones.
 
-As in the paper, Augerino gains nothing, and of all that learns crops InstaAug gains most with its choice of 321; its
-range gains here and not there. Two things are not as in the paper:
+All rows are of one seed. As in the paper, Augerino gains nothing, and InstaAug's choice of 321 is the best of all that
+learns crops (there together with *flow-321*); its range gains here and not there. Two things are not as in the paper:
 
 * Random crops that predictions are averaged over are ahead of everything that learns crops.
 * *flow-321* collapsed: 20 and 100 views of an image are all the same crop. Presumably the loss of small crops is early
