@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from erlangen.testing import check_group
 from erlangen.testing.signals import texture
 from erlangen.transforms import HSV, Affine, AffineMatrix, Product, Rotations, Similarity, TimeAffine
 
@@ -332,3 +333,10 @@ def test_elements_that_are_no_floating_point_numbers_are_refused(use, dtype):
     g = torch.eye(3).to(dtype)[None]
     with pytest.raises(ValueError, match=r"^g: received .*; accepted is floating-point elements of Affine"):
         Affine("angle").act(g, torch.rand(1, 1, 4, 4)) if use == "act" else getattr(Affine("angle"), use)(g)
+
+
+def test_the_logarithm_of_an_angle_lies_within_its_bounds():
+    turn = Affine("angle", "scale", bounds={"angle": (0.0, 2 * math.pi)})
+    v = torch.tensor([[0.1, 0.2], [3.0, -0.1], [4.0, 0.0], [6.2, 0.3]])
+    torch.testing.assert_close(turn.element_log(turn.element(v)), v)
+    check_group(turn, v=v[1:])

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..utils.shapes import check_true, describe
+from ..utils.shapes import check_true, describe, vector
 from .base import Bounds, Group, resolve_bounds
 from .matrix import affine_exp, affine_inverse, affine_log, compose_matrices, linear_exp, polar_log, with_last_row
 from .spatial import Spatial, pixel_centres
@@ -147,7 +147,12 @@ class Affine(MatrixGroup):
         algebra = _factors(g) if self.factored or any(self.periodic) else affine_log(g)
         basis = self.basis.to(g.dtype)
         # The generators are orthogonal to one another, so coordinates are inner products.
-        return (algebra.unsqueeze(-3) * basis).sum((-1, -2)) / (basis * basis).sum((-1, -2))
+        v = (algebra.unsqueeze(-3) * basis).sum((-1, -2)) / (basis * basis).sum((-1, -2))
+        if not any(self.periodic):
+            return v
+        # Of all whole turns those that lie within the bounds, wherever these begin.
+        turn = vector([2 * math.pi if p else 0.0 for p in self.periodic], v.dtype, v.device)
+        return v - turn * ((v.detach() - self.bounds.mean(0).to(v.dtype)) / (2 * math.pi)).round()
 
     def grid(self, g: Tensor, size: Sequence[int]) -> Tensor:
         """The sources of all pixels: a sum of a row and a column, so that only the result is as large as the image."""
