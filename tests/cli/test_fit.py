@@ -506,3 +506,19 @@ def test_a_run_that_goes_on_is_quick_only_if_it_began_so():
 )
 def test_what_was_typed_is_known(arguments, found):
     assert given(Fit(), arguments) == found
+
+
+def test_a_run_goes_on_where_its_data_have_been_moved_to(shapes, tmp_path, capsys):
+    shutil.copytree(shapes, tmp_path / "old")
+    assert fit("old", "--method", "none", "--output", "run") == 0
+    (tmp_path / "old").rename("new")
+    assert fit("--resume", "--output", "run", tiny=False) == 2
+    refused(capsys, "DATA: received", "which does not exist")
+    assert fit("new", "--resume", "--output", "run", "--steps", "3", tiny=False) == 0
+    assert load_run("run").config.data == str(tmp_path / "new")
+    assert fit("--resume", "--output", "run", tiny=False) == 0  # it is remembered
+    draw(tmp_path / "other", seed=8)
+    capsys.readouterr()
+    assert fit("other", "--resume", "--output", "run", tiny=False) == 2
+    refused(capsys, "DATA: received other images or labels than the run began with")
+    assert load_run("run").config.data == str(tmp_path / "new")

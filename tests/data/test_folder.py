@@ -332,3 +332,10 @@ def test_bad_arguments_are_refused(pets, options):
 def test_a_size_beyond_memory_is_refused_before_anything_is_read(pets):
     with pytest.raises(ValueError, match=r"size: received 9999999×9999999, at which 5 pictures need 1,500,000 GB"):
         image_folder(pets, size=9999999)
+
+
+@pytest.mark.parametrize("name", ["__MACOSX", "__pycache__", ".thumbnails"])
+def test_what_programs_leave_behind_is_no_class(pets, name):
+    classes = image_folder(pets, size=8).classes
+    (pets / name).mkdir(exist_ok=True)
+    assert image_folder(pets, size=8).classes == classes

@@ -589,3 +589,61 @@ def test_seeds_of_numpy(data, tmp_path):
     setting = prepare(RunConfig(method="none", transform=("tx",), seed=np.int64(3), **TINY), data)
     train_run(setting, tmp_path / "run")
     assert json.loads((tmp_path / "run" / "config.json").read_text())["config"]["seed"] == 3
+
+
+def test_a_run_that_was_stopped_as_it_was_made_longer_is_not_loaded_as_that(data, tmp_path, monkeypatch):
+    folder, settings = tmp_path / "run", {"method": "none", **TINY}
+    fit_run(RunConfig(**settings), data, folder=folder)
+
+    def stopped(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("erlangen.estimators.training.fit", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            fit_run(RunConfig(**settings), data, folder=folder, resume=True)
+        assert load_run(folder).record["results"]  # it was no longer
+        with pytest.raises(KeyboardInterrupt):
+            fit_run(RunConfig(**settings | {"steps": 4}), data, folder=folder, resume=True)
+    with pytest.raises(ValueError, match="as it was made longer: it was not finished; go on with it: resume=True"):
+        load_run(folder)
+    assert "results" not in json.loads((folder / "config.json").read_text())
+    fit_run(RunConfig(method="none"), data, folder=folder, resume=True)  # goes on to the new length
+    assert load_run(folder).config.steps == 4
+
+
+def test_a_run_that_goes_on_says_what_was_read_now(data, tmp_path):
+    config, folder = RunConfig(method="none", **TINY), tmp_path / "run"
+    began = fit_run(config, data, folder=folder, test=glyphs(8, seed=6, size=16)).record
+    more = glyphs(12, seed=7, size=16)
+    fit_run(config, data, folder=folder, test=more, resume=True)
+    record = load_run(folder).record
+    assert record["data"]["counts"]["test"] == more.counts()
+    assert record["results"]["accuracy"][0]["count"] == 12
+    assert record["provenance"] == json.loads(json.dumps(began["provenance"]))
+
+
+def test_a_report_says_which_entropy_was_reached(data, tmp_path):
+    setting = prepare(RunConfig(method="flow", entropy=-30.0, **TINY), data)
+    run = train_run(setting, tmp_path / "run")
+    rows = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
+    last = [row["entropy"] for row in rows if row["kind"] == "train"][-1]
+    assert measure(run, setting).facts["entropy"] == f"target -30 nats, reached {last:.3g}"
+
+
+@pytest.mark.parametrize("device", ["cuda", "cuda:0", torch.device("mps"), "tpu", "auto", None])
+def test_a_run_is_loaded_to_a_device_that_is_there(device, data, tmp_path, monkeypatch):
+    train_run(prepare(RunConfig(method="none", **TINY), data), tmp_path / "run")
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
+    with pytest.raises(ValueError, match=r"device: received .*; accepted"):
+        load_run(tmp_path / "run", device=device)
+    assert load_run(tmp_path / "run", device=torch.device("cpu")).classes == data.classes
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_every_method_takes_long_images(method, tmp_path):
+    x = torch.randint(256, (12, 1, 8, 24), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    long = DataSet(x, torch.arange(12) % 2, ("a", "b"), "long")
+    run = train_run(prepare(RunConfig(method=method, **TINY), long), tmp_path / "run")
+    assert run.predict(x).shape == (12,)

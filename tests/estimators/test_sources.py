@@ -1,5 +1,6 @@
 """Where the images of a run come from: what counts as one, and on what ground it lies."""
 
+import json
 from contextlib import nullcontext
 
 import numpy as np
@@ -221,3 +222,91 @@ def test_a_side_of_a_few_pixels_is_refused_by_its_name(tmp_path, size):
     if isinstance(size, int) and size > 0:
         with pytest.raises(ValueError, match=f"size: received {size}; accepted"):
             load_parts(RunConfig(data=str(tmp_path / "mine"), size=size))
+
+
+def stripes(folder, *sizes, mode="L"):
+    """Pictures, given as width and height, whose left and right ends tell what is seen of them."""
+    folder.mkdir(parents=True)
+    for k, (width, height) in enumerate(sizes):
+        pixels = np.full((height, width), 100, np.uint8)
+        pixels[:, : width // 5], pixels[:, -(width // 5) :] = 0, 255
+        Image.fromarray(pixels).convert(mode).save(folder / f"{k}.png")
+
+
+@pytest.mark.parametrize(
+    ("size", "given", "shape"),
+    [
+        ((100, 30), None, (19, 64)),
+        ((30, 100), None, (64, 19)),
+        ((200, 200), None, 64),
+        ((60, 30), None, None),
+        ((100, 30), (16, 53), (16, 53)),
+    ],
+)
+def test_large_pictures_of_one_size_keep_their_shape_and_their_ends(tmp_path, caplog, size, given, shape):
+    for name in ("a", "b"):
+        stripes(tmp_path / name, size, size)
+    train, _, kept = load_parts(RunConfig(data=str(tmp_path), size=given))
+    sides = (size[1], size[0]) if shape is None else (shape, shape) if isinstance(shape, int) else shape
+    assert kept == shape
+    assert tuple(train.x.shape[2:]) == sides
+    levels = train.x[0, 0, sides[0] // 2]
+    assert levels[0] < 20
+    assert levels[-1] > 235
+    assert not caplog.text
+    stored = json.loads(json.dumps(vars(RunConfig(size=kept, transform="tx"))))  # which has no pairs
+    assert RunConfig.read(stored).size == kept
+    assert as_data(tmp_path, size=kept).x.shape == train.x.shape
+
+
+@pytest.mark.parametrize(
+    ("sizes", "options", "lost"),
+    [
+        ([(100, 30), (30, 90)], {}, "64×64, pictures lose 68 % on average and at most 70 %"),
+        ([(100, 30), (100, 30)], {"size": 32}, "32×32, pictures lose 70 % on average and at most 70 %"),
+        ([(100, 30), (100, 30)], {"net": "small-cnn"}, "64×64, pictures lose 70 %"),
+        ([(100, 95), (64, 64)], {}, None),
+    ],
+)
+def test_what_is_cropped_away_is_said(tmp_path, caplog, sizes, options, lost):
+    for name in ("a", "b"):
+        stripes(tmp_path / name, *sizes)
+    train, _, size = load_parts(RunConfig(data=str(tmp_path), **options))
+    assert size == options.get("size", 64)
+    assert train.x.shape[2:] == (size, size)
+    assert (lost in caplog.text) if lost else not caplog.text
+
+
+def test_the_size_is_one_of_both_parts(tmp_path):
+    for name in ("a", "b"):
+        stripes(tmp_path / "train" / name, (16, 16))
+        stripes(tmp_path / "test" / name, (20, 20))
+    train, test, size = load_parts(RunConfig(data=str(tmp_path)))
+    assert size == 64
+    assert train.x.shape[1:] == test.x.shape[1:] == (1, 64, 64)
+
+
+def test_a_grey_training_part_of_a_test_part_in_colour_has_its_channels(tmp_path):
+    for name in ("a", "b"):
+        stripes(tmp_path / "train" / name, (16, 16))
+        stripes(tmp_path / "test" / name, (16, 16), mode="RGB")
+    train, test, _ = load_parts(RunConfig(data=str(tmp_path)))
+    assert train.x.shape[1:] == test.x.shape[1:] == (3, 16, 16)
+    assert train.x[0, :, 0, -1].tolist() == [255, 255, 255]
+
+
+@pytest.mark.parametrize("name", ["val", "valid", "validation"])
+def test_a_part_for_validation_is_left_alone_and_that_is_said(tmp_path, caplog, name):
+    for part in ("train", "test", name):
+        for label in ("a", "b"):
+            squares(tmp_path / "mine" / part / label)
+    arrays = {"x": np.zeros((4, 9, 9), np.uint8), "y": np.arange(4) % 2}
+    parts = {f"{key}_{part}": value for part in ("train", name) for key, value in arrays.items()}
+    np.savez(tmp_path / "mine.npz", **parts)
+    load_parts(RunConfig(data=str(tmp_path / "mine")))
+    load_parts(RunConfig(data=str(tmp_path / "mine.npz"), validation=0.0))
+    told = [record.getMessage() for record in caplog.records]
+    assert told == [
+        f"{tmp_path / 'mine' / name} is not read: for validation, 0.1 of the training part is held out.",
+        f"x_{name} in {tmp_path / 'mine.npz'} is not read: for validation, nothing is held out.",
+    ]

@@ -9,7 +9,14 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from erlangen.report import run_figures
-from erlangen.report.run_figures import Coordinate, Example, class_words, curves_figure, distribution_figure
+from erlangen.report.run_figures import (
+    Coordinate,
+    Example,
+    class_words,
+    curves_figure,
+    distribution_figure,
+    ranges_figure,
+)
 
 
 @pytest.mark.parametrize(
@@ -69,3 +76,13 @@ def test_curves_of_a_weight_that_training_never_had():
     rows = [{"kind": "train", "step": 5, "loss": 1.0}, {"kind": "validation", "step": 5, "loss": 1.0, "alpha": 0.1}]
     with matplotlib.rc_context():
         assert Image.open(io.BytesIO(curves_figure(rows))).size == (2320, 500)
+
+
+def test_a_length_is_not_said_to_lie_about_the_input(monkeypatch):
+    drawn: list[Figure] = []
+    monkeypatch.setattr(run_figures, "png", lambda figure: drawn.append(figure))
+    coordinates = [Coordinate("angle", -np.pi / 18, np.pi / 4), Coordinate("tx", 0.0, 0.3)]
+    ranges_figure(np.array([[np.pi / 18, 0.1], [np.pi / 18, 0.1]]), np.zeros(2, int), ["a"], coordinates)
+    angle, tx = drawn[0].axes
+    assert [axes.texts[0].get_text() for axes in (angle, tx)] == ["10°", "0.1"]
+    assert angle.get_title(loc="left") == "angle, half the length"

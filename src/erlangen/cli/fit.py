@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 from collections.abc import Collection
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
@@ -79,7 +79,8 @@ class Fit:
     weight makes the distribution wider."""
 
     entropy: Annotated[float | None, left_open("NATS")] = None
-    """Keep the entropy at this value instead, by adapting the weight."""
+    """Keep the entropy at this value instead, by adapting the weight. The weight is never negative: a value below what
+    the classifier itself asks for is not reached."""
 
     samples: int = 4
     """Views of each image in training."""
@@ -91,7 +92,8 @@ class Fit:
     """Share of the training set that is held out for validation; 0 for none."""
 
     size: Annotated[int | None, left_open("PIXELS")] = None
-    """Side to which pictures in a folder are resized; if not given, their own, or 64 if they differ or are larger."""
+    """Side of the square to which pictures in a folder are resized and cropped at the centre. If not given: pictures of
+    one size keep it, or are reduced to 64 on the longer side; those of several sizes become 64 by 64."""
 
     unreadable: Literal["raise", "skip"] = "raise"
     """What to do with files that cannot be read: stop, or skip them."""
@@ -131,7 +133,8 @@ class Fit:
     """Run folder, new or empty; runs/<data>-<method>-<time> if not given."""
 
     resume: Switch = False
-    """Continue the run in --output with its own settings; --steps or --epochs make it longer."""
+    """Continue the run in --output with its own settings; --steps or --epochs make it longer. If its data lie elsewhere
+    by now, say where."""
 
     quick: Switch = False
     """A short run with few views, to see that everything works."""
@@ -154,7 +157,7 @@ class Fit:
         check_folder(folder, self.resume, self.data)
         if self.resume:
             self._check_same(stored := continued(folder, config), typed)
-            config = stored
+            config = replace(stored, data=self.data) if "data" in self._asked(typed) else stored
         with progress("Reading") as tell:
             tell(0.0, config.data)
             setting = prepare(config)
@@ -202,11 +205,17 @@ class Fit:
 
                 same = resolve_ranges(parse_transform(self.transform)) == resolve_ranges(had)
             else:
-                same = given == had or (name == "data" and os.path.abspath(os.path.expanduser(given)) == had)
+                same = given == had or (name == "data" and self._moved())
             if not same:
                 raise ValueError(
                     f"{name}: received {given!r} with --resume; accepted is what the run began with, {had!r}"
                 )
+
+    def _moved(self) -> bool:
+        """Whether the data are a path, at which those that a run began with may lie by now: their digest tells."""
+        from ..estimators.sources import is_named
+
+        return not is_named(self.data) and os.path.exists(os.path.expanduser(self.data))
 
 
 def parse_transform(words: str) -> dict[str, float | tuple[float, float] | None]:

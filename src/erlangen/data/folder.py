@@ -33,6 +33,7 @@ __all__ = [
     "pictures_below",
 ]
 
+LITTER = (".", "__MACOSX", "__pycache__")  # how the names begin of what programs leave behind
 SHOWN = 10  # files named in an error; there may be thousands
 MANY = 1000  # pictures that decide on the ground
 GROUNDS = {"black": 0, "white": 255}
@@ -221,7 +222,7 @@ def _target(size: object) -> tuple[int, int] | None:
 
 def _entries(folder: Path) -> tuple[list[Path], list[Path]]:
     """The visible sub-folders and pictures of a folder, by name."""
-    entries = sorted((e for e in folder.iterdir() if not e.name.startswith((".", "__MACOSX"))), key=lambda e: e.name)
+    entries = sorted((e for e in folder.iterdir() if not e.name.startswith(LITTER)), key=lambda e: e.name)
     folders = [e for e in entries if e.is_dir()]
     return folders, [e for e in entries if e.suffix.lower() in SUFFIXES | ALIEN and not e.is_dir()]
 

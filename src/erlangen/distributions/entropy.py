@@ -46,6 +46,9 @@ class EntropyController(nn.Module):
     bound as soon as the error changes its sign. The state lies in buffers, so a checkpoint has it, and nothing is
     synchronised with the host. An entropy that is not finite changes nothing.
 
+    The weight is never negative: a target below the entropy that the rest of the loss asks for is not reached, and the
+    weight stays at its least.
+
     Differs from the published code: a PID controller of $\alpha$ itself, whose integral starts at 10 and winds up.
 
     Args:

@@ -33,8 +33,8 @@ class RunConfig:
             "embedding" for others, "series-cnn" for series.
         data: where the data come from, for `erlangen.data.load`, a path or a name; the name of the set where it is
             given as such.
-        size: the side to which the pictures of a folder are resized; theirs, if they agree and it is at most 64, else
-            64.
+        size: the side, or height and width, to which the pictures of a folder are resized and cropped at the centre. If
+            None: theirs where all agree, made smaller if the longer side is more than 64; 64 where they differ.
         unreadable: what to do with files that cannot be read, "raise" or "skip".
         background: what transparent pixels of a folder's pictures lie on, see `erlangen.data.image_folder`.
         missing: what to do about missing values of series, see `erlangen.data.stack_series`.
@@ -65,7 +65,7 @@ class RunConfig:
     transform: Wanted | None = None
     net: str | None = None
     data: str = "glyphs"
-    size: int | None = None
+    size: int | tuple[int, int] | None = None
     unreadable: Literal["raise", "skip"] = "raise"
     background: Background = "auto"
     missing: Missing = "raise"
@@ -102,9 +102,10 @@ class RunConfig:
         check_handling(self.missing, self.unequal)
         for name in ("batch_size", "samples", "eval_samples", "log_every"):
             check_count(name, getattr(self, name))
-        for name in ("steps", "epochs", "size"):
+        for name in ("steps", "epochs"):
             if getattr(self, name) is not None:
                 check_count(name, getattr(self, name))
+        object.__setattr__(self, "size", _read_size(self.size))
         check_positive("lr", self.lr)
         if self.steps is not None and self.epochs is not None:
             raise ValueError(f"steps, epochs: received {self.steps} and {self.epochs}; accepted is one of them")
@@ -127,6 +128,13 @@ class RunConfig:
         if unknown := sorted(set(stored) - known):
             raise ValueError(f"config: received the settings {unknown}, which this version does not know")
         return cls(**{**stored, "transform": resolve_ranges(stored["transform"])})
+
+
+def _read_size(size: Any) -> int | tuple[int, int] | None:
+    """A side, or a pair of them, which JSON has as a list."""
+    if isinstance(size, list | tuple) and len(size) == 2:
+        return check_count("size", size[0]), check_count("size", size[1])
+    return None if size is None else check_count("size", size)
 
 
 def check_background(background: str) -> None:

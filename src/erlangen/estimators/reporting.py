@@ -207,11 +207,17 @@ def _facts(run: Run, setting: Setting) -> Mapping[str, str]:
         "training": f"{training}, in {seconds:.0f} s",
         "evaluation": f"{config.eval_samples} views" if run.averages else f"{_kinds(setting)[1]} as they are",
         "alpha": "" if config.alpha is None else f"{config.alpha:g}",
-        "entropy": "" if config.entropy is None else f"held at {config.entropy:g} nats",
+        "entropy": "" if config.entropy is None else _entropy(config.entropy, rows),
         "seed": str(config.seed),
         "left out": f"{len(setting.about['skipped'])} files that cannot be read" if setting.about["skipped"] else "",
     }
     return {name: value for name, value in facts.items() if value}
+
+
+def _entropy(target: float, rows: list[dict[str, Any]]) -> str:
+    """The entropy that was wanted, and the last of training: the weight reaches no target below what it is without."""
+    found = [row["entropy"] for row in rows if row["kind"] == "train" and row.get("entropy") is not None]
+    return f"target {target:g} nats" + (f", reached {found[-1]:.3g}" if found else "")
 
 
 def _code(folder: Path) -> str:

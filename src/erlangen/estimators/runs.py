@@ -17,12 +17,13 @@ from ..objectives import METHODS
 from ..utils.io import read_json, write_bytes, write_json
 from ..utils.seeds import seeded
 from ..utils.shapes import check_count, check_tensor
-from .config import RunConfig
+from .config import RunConfig, check_device
 from .setting import build_model
 from .sources import check_levels
 
 __all__ = [
     "CONFIG",
+    "UNFINISHED",
     "WEIGHTS",
     "Run",
     "load_run",
@@ -34,6 +35,7 @@ __all__ = [
 ]
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
+UNFINISHED = "unfinished"  # what a record says while its weights are to come
 FORMAT = 2
 DATA = {"name", "shape", "classes", "counts", "digest", "skipped", "normalise"}
 AGAIN = "put back a copy of it, or start a new run in another folder"
@@ -184,14 +186,29 @@ def load_run(folder: str | os.PathLike[str], *, device: torch.device | str = "cp
         device: where the model goes.
 
     Raises:
-        ValueError: there is no run, it was not finished, or its files are damaged; the message says which.
+        ValueError: there is no run, it was not finished, its files are damaged, or this machine lacks the device; the
+            message says which.
     """
+    device = _device(device)
     folder = Path(os.path.expanduser(folder))
     record = read_record(folder)
-    if not (folder / WEIGHTS).is_file():
+    missing = not (folder / WEIGHTS).is_file()
+    if missing or record.get(UNFINISHED):
+        what = f"has no {WEIGHTS}" if missing else "goes on, or was stopped as it was made longer"
         go_on = "go on with it: resume=True, or `erlangen fit --resume --output`"
-        raise ValueError(f"run: received {str(folder)!r}, which has no {WEIGHTS}: it was not finished; {go_on}")
+        raise ValueError(f"run: received {str(folder)!r}, which {what}: it was not finished; {go_on}")
     config = read_config(folder, record)
     model = build_model(config, record["data"])
     load_weights(folder, model)
     return Run(folder, config, model.to(device).eval(), record)
+
+
+def _device(device: torch.device | str) -> torch.device:
+    """A device that this machine has."""
+    try:
+        known = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(f"device: received {device!r}; accepted is one of torch, such as 'cpu' or 'cuda'") from error
+    if known.type in ("cuda", "mps"):
+        check_device(known.type)
+    return known

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -44,13 +44,19 @@ __all__ = [
 LOG = logging.getLogger("erlangen.estimators")
 LARGEST = 64  # the side to which pictures are resized unless the user says otherwise
 HANDLING, COLUMNS = ("missing", "unequal"), ("label", "series", "time")  # of series
+SQUARE = ("lenet", "small-cnn")  # nets that take no other shape
+VALIDATION = ("val", "valid", "validation")  # what a part of that kind is called
+MANY, CROPPED = 1000, 0.1  # pictures that tell how much is cropped, and the share from which it is said
 LEAST = 8  # what the encoder of a conditional needs, and what a turn needs to be seen
 NEAR = 1e-3  # what rounding may add to a level
 DARK = 16  # of 255: what 12 bits come to in a file of 16
 ROUNDING = 1e-14  # of the size of values, up to which they are the same
 
 
-def load_parts(config: RunConfig) -> tuple[DataSet, DataSet | None, int | None]:
+Size: TypeAlias = int | tuple[int, int] | None
+
+
+def load_parts(config: RunConfig) -> tuple[DataSet, DataSet | None, Size]:
     """The training and the test part of what `config.data` names, and the size to which its pictures were resized."""
     source, path = config.data, Path(os.path.expanduser(config.data))
     _check_size(config.size)
@@ -63,15 +69,56 @@ def load_parts(config: RunConfig) -> tuple[DataSet, DataSet | None, int | None]:
     if not path.is_dir():
         _check_heeded(config, f"the file {source!r}", _options(path))
         options = {name: value for name in _options(path) if (value := getattr(config, name)) is not None}
-        return load(path, **options), load(path, "test", **options) if _has_test(path) else None, None
+        train = load(path, **options)
+        arrays = _arrays(path) if path.suffix.lower() == ".npz" else []
+        _warn_of_unread(config, [f"x_{name} in {path}" for name in VALIDATION if f"x_{name}" in arrays])
+        return train, load(path, "test", **options) if _has_test(path) else None, None
     _check_heeded(config, f"the folder {source!r}", ("size",))
+    return _folder(config, path)
+
+
+def _folder(config: RunConfig, path: Path) -> tuple[DataSet, DataSet | None, Size]:
+    """Both parts of a folder, of one size and both grey or both in colour."""
     root = class_root(path)
-    size = config.size or (None if _small(looked_at(chain(*class_members(root).values()), image_size)) else LARGEST)
+    parted = root != path
+    tested = parted and bool(class_folders(path / "test"))
+    parts = [root, path / "test"] if tested else [root]
+    files = [file for part in parts for file in chain(*class_members(part).values())]
+    size = config.size or _usual_size(files, config.net in SQUARE)
+    _warn_of_unread(config, [str(path / name) for name in VALIDATION if parted and (path / name).is_dir()])
+    _warn_of_crop(path, files, size)
     options: dict[str, Any] = {"size": size, "unreadable": config.unreadable, "background": config.background}
-    train, test = load(path, **options), None
-    if root != path and class_folders(path / "test"):
-        test = _in_colours(load(path, "test", **options), train.x.shape[1])
-    return train, test, size
+    train = load(path, **options)
+    if not tested:
+        return train, None, size
+    test = load(path, "test", **options)
+    return _in_colours(train, test.x.shape[1]), _in_colours(test, train.x.shape[1]), size
+
+
+def _usual_size(files: Sequence[Path], square: bool) -> Size:
+    """The size to which pictures are resized if the user says nothing; None for theirs."""
+    size = _reduced(looked_at(files, image_size))
+    return LARGEST if square and isinstance(size, tuple) else size
+
+
+def _warn_of_crop(path: Path, files: Sequence[Path], size: Size) -> None:
+    """Says how much of the pictures is cropped away, if it is much: the class may be seen there."""
+    if size is None:
+        return
+    height, width = (size, size) if isinstance(size, int) else size
+    shapes = [w * height / (h * width) for h, w in looked_at(files[:: -(-len(files) // MANY) or 1], image_size)]
+    lost = [1 - min(shape, 1 / shape) for shape in shapes]
+    if lost and (mean := sum(lost) / len(lost)) > CROPPED:
+        words = "%s: resized and cropped at the centre to %d×%d, pictures lose %.0f %% on average and at most %.0f %%. "
+        words += "Those that all have one size are kept whole if no size is given."
+        LOG.warning(words, path, height, width, 100 * mean, 100 * max(lost))
+
+
+def _warn_of_unread(config: RunConfig, found: Sequence[str]) -> None:
+    """Says of parts for validation that they are left alone."""
+    share = f"{config.validation:.3g} of the training part" if config.validation else "nothing"
+    for what in found:
+        LOG.warning("%s is not read: for validation, %s is held out.", what, share)
 
 
 def _in_colours(data: DataSet, channels: int) -> DataSet:
@@ -80,16 +127,16 @@ def _in_colours(data: DataSet, channels: int) -> DataSet:
 
 
 def load_images(
-    source: str, *, size: int | None = None, unreadable: Any = "raise", background: Background = "auto"
+    source: str, *, size: Size = None, unreadable: Any = "raise", background: Background = "auto"
 ) -> DataSet:
     """The images that a source names; labels are not looked at.
 
     Args:
         source: a folder of pictures with or without sub-folders (of one with parts, `train`), a `.npz` file, or a named
             set.
-        size: the side to which the pictures of a folder are resized and cropped at the centre. If None, theirs where
-            they have one size; that is made smaller if the longer side is greater than `LARGEST`, as far as the
-            shorter keeps `LEAST`. Pictures of several sizes become squares of that side.
+        size: the side, or height and width, to which the pictures of a folder are resized and cropped at the centre. If
+            None, theirs where they have one size; that is made smaller if the longer side is greater than `LARGEST`, as
+            far as the shorter keeps `LEAST`. Pictures of several sizes become squares of that side.
         unreadable: see `erlangen.data.image_folder`.
         background: what transparent pixels of a folder lie on; "auto" as in `erlangen.data.image_folder`.
     """
@@ -174,7 +221,7 @@ def _check_heeded(config: RunConfig, what: str, heeded: Sequence[str]) -> None:
             raise ValueError(f"{name}: received {given!r} for {what}; accepted for {kind} only")
 
 
-def _for_folders(size: int | None, background: Background) -> dict[str, object]:
+def _for_folders(size: Size, background: Background) -> dict[str, object]:
     """What only reading a folder would heed; None for what was not asked for."""
     return {"size": size, "background": None if background == "auto" else background}
 
@@ -190,24 +237,19 @@ def _has_test(path: Path) -> bool:
     """Whether a file has a test part: in it, or, of the archives of series, beside it."""
     if path.suffix.lower() != ".npz":
         return path.stem.endswith("_TRAIN") and path.with_name(path.name.replace("_TRAIN", "_TEST")).is_file()
+    return "x_test" in _arrays(path)
+
+
+def _arrays(path: Path) -> list[str]:
+    """The names of the arrays in a `.npz` file; none of what is no such file."""
     try:
         with np.load(path, allow_pickle=False) as file:
-            return "x_test" in file.files
+            return list(file.files)
     except (AttributeError, EOFError, OSError, TypeError, ValueError):
-        return False  # the training part, which is read first, says what is wrong
+        return []  # the training part, which is read first, says what is wrong
 
 
-def _small(sizes: Iterable[tuple[int, int]]) -> bool:
-    """Whether pictures have one size that is small enough."""
-    one: tuple[int, int] | None = None
-    for size in sizes:
-        if max(size) > LARGEST or one not in (None, size):
-            return False
-        one = size
-    return True
-
-
-def _reduced(sizes: Iterable[tuple[int, int]]) -> tuple[int, int] | int | None:
+def _reduced(sizes: Iterable[tuple[int, int]]) -> Size:
     """The size to which pictures are resized, of the same form where they have one; None for theirs."""
     one: tuple[int, int] | None = None
     for size in sizes:
@@ -217,13 +259,16 @@ def _reduced(sizes: Iterable[tuple[int, int]]) -> tuple[int, int] | int | None:
     if one is None:
         return None
     share = max(LARGEST / max(one), LEAST / min(one))
-    return None if share >= 1 else (round(one[0] * share), round(one[1] * share))
+    height, width = round(one[0] * share), round(one[1] * share)
+    return None if share >= 1 else height if height == width else (height, width)
 
 
 def _check_size(size: object) -> None:
-    """Refuses a side that leaves a few pixels of pictures, by its own name."""
-    if size is not None and (not isinstance(size, int) or size < LEAST):
-        raise ValueError(f"size: received {size!r}; accepted is a number of pixels, at least {LEAST}")
+    """Refuses sides that leave a few pixels of pictures, by their own name."""
+    sides = size if isinstance(size, tuple) and len(size) == 2 else (size,)
+    if size is not None and not all(isinstance(side, int) and side >= LEAST for side in sides):
+        accepted = f"a number of pixels, at least {LEAST}, or (height, width)"
+        raise ValueError(f"size: received {size!r}; accepted is {accepted}")
 
 
 def check_sides(name: str, sides: Sequence[int]) -> None:

@@ -16,7 +16,7 @@ from ..train import Checkpoints, Config, Cosine, Optimiser, TensorLoader, fit
 from ..utils.io import provenance
 from ..utils.shapes import describe
 from .config import RunConfig
-from .runs import CONFIG, Run, read_config, read_record, save_weights, write_record
+from .runs import CONFIG, UNFINISHED, Run, read_config, read_record, save_weights, write_record
 from .setting import Setting, build_model, prepare
 from .sources import class_root, some
 
@@ -104,8 +104,10 @@ def train_run(setting: Setting, folder: Path, *, resume: bool = False, bar: bool
     check_folder(folder, resume)
     config, about = setting.config, setting.about
     record: dict[str, Any] = {"config": config, "data": about, "provenance": provenance()}
-    if resume:
-        record = _checked(read_record(folder), setting) | {"config": config}
+    stored = read_record(folder) if resume else None
+    if stored is not None:
+        _check_same(stored["data"], setting)
+        record |= {name: stored[name] for name in ("provenance",) if name in stored}  # but results and data are new
     loader = _loader(setting.train, config)
     how = replace(training_config(config, len(loader), folder, resume), progress=bar)
     if resume:
@@ -113,9 +115,11 @@ def train_run(setting: Setting, folder: Path, *, resume: bool = False, bar: bool
     model = build_model(config, about)
     terms = Terms(config.alpha, config.entropy, config.burn_in or 0, shares=True)
     objective = METHODS[config.method].objective(model, terms)
-    write_record(folder, record)  # after all that may refuse a setting
+    if stored is None or _goes_on(stored, config):  # after all that may refuse a setting
+        write_record(folder, {**record, UNFINISHED: True})
     fit(objective, loader, how, validation=_validation(setting))
     save_weights(folder, model)
+    write_record(folder, record)
     return Run(folder, config, model.eval(), record)
 
 
@@ -157,10 +161,13 @@ def _check_length(folder: Path, steps: int) -> None:
         )
 
 
-def _checked(record: dict[str, Any], setting: Setting) -> dict[str, Any]:
-    stored: Mapping[str, Any] = record["data"]
+def _goes_on(stored: Mapping[str, Any], config: RunConfig) -> bool:
+    """Whether there are steps to take before there are weights of these settings."""
+    return bool(stored.get(UNFINISHED)) or any(stored["config"].get(name) != getattr(config, name) for name in LENGTH)
+
+
+def _check_same(stored: Mapping[str, Any], setting: Setting) -> None:
     for name in ("classes", "shape", "digest"):
         if stored[name] != setting.about[name]:
             what = {"digest": "other images or labels"}.get(name, f"{name} {setting.about[name]}")
             raise ValueError(f"data: received {what} than the run began with; accepted is the same data, or a new run")
-    return record

@@ -330,14 +330,15 @@ def _bars(axes: Axes, groups: Sequence[np.ndarray], coordinate: Coordinate, chan
         some = values[:60]
         jitter = chance.uniform(-0.22, 0.22, len(some))
         axes.plot(some, y + jitter, ".", color=INK, markersize=2.2, alpha=0.45, markeredgewidth=0)
-        axes.text(most * 1.02, y, f"±{values.mean():.3g}{coordinate.sign}", va="center", color=INK, fontsize=7.5)
+        axes.text(most * 1.02, y, f"{values.mean():.3g}{coordinate.sign}", va="center", color=INK, fontsize=7.5)
     axes.set_xlim(0, most * 1.22)
     axes.set_ylim(len(groups) - 0.5, -0.5)
     axes.set_xticks([0, most / 2, most], [_label(t, coordinate) for t in (0, most / 2, most)])
     axes.tick_params(length=0)
     axes.spines["left"].set_visible(False)
     axes.spines["bottom"].set_visible(False)
-    axes.set_title(coordinate.name, loc="left", color=INK, fontsize=9, weight="bold")
+    # Not ±: a range need not lie about the input as it is.
+    axes.set_title(f"{coordinate.name}, half the length", loc="left", color=INK, fontsize=9, weight="bold")
 
 
 def class_words(number: int, name: str, longest: int = 24) -> str:
