@@ -126,7 +126,7 @@ def test_the_report_says_for_every_coordinate_how_far(finder, tmp_path):
         sure = row["error"] <= max(0.5 * row["least"], 0.2 * row["half_range"])
         sure &= row["gap"] <= max(0.5 * row["least"], 0.2 * mean, row["chance"])
         assert row["occurs"] == ((row["half_range"] > row["least"]) if sure else None)
-    assert str(found).count("\n") == 3
+    assert str(found).count("\n") == 4  # and that these images are few
     page, content = found.save(tmp_path)
     text = page.read_text()
     assert text.count("<img") == 1 + 2 * 5 + 2  # ranges; images, prototypes, three variations; distributions

@@ -8,7 +8,7 @@ import torch
 
 from erlangen.data import glyphs
 from erlangen.estimators import SymmetryFinder
-from erlangen.estimators.symmetry_errors import by_chance, density_errors, pose_errors, untold
+from erlangen.estimators.symmetry_errors import by_chance, density_errors, density_moves, following, pose_errors, untold
 from erlangen.models import SymmetryModel
 from erlangen.objectives.prototypes import Chance
 from erlangen.transforms import HSV, Affine, Product
@@ -141,3 +141,51 @@ def test_a_range_of_equal_images_is_not_told():
 
 def uniform(n, x):
     return 0.2 * torch.rand(n, len(x), 2) - 0.1
+
+
+class Told:
+    """A density at a place that is a share of the centre of mass of its image, as one that knows how it was moved."""
+
+    def __init__(self, x, share):
+        place = torch.linspace(-1, 1, x.shape[-1] + 1, dtype=x.dtype).unfold(0, 2, 1).mean(-1)
+        self.centre = share * (x * place).sum((1, 2, 3)) / x.sum((1, 2, 3))
+
+    def sample(self, shape):
+        middle = torch.stack((self.centre, torch.zeros_like(self.centre)), -1)
+        return middle + 0.05 * torch.randn(*shape, *middle.shape)
+
+
+@pytest.mark.parametrize(("share", "known"), [(1.0, True), (0.3, True), (0.0, False), (0.05, False)])
+def test_a_density_that_moves_with_its_image_is_found_out(share, known, monkeypatch):
+    """Along x, as far as is said; along y, never."""
+    model = SymmetryModel.over(Affine("tx", "ty", factored=True), (1, 16, 16), anchored=True, **SMALL).eval()
+    monkeypatch.setattr(model, "density", lambda x: Told(x, share))
+    with seeded(0):
+        moves = density_moves(model, REACH, squares(200))
+    assert moves.shape == (200, 2, 2)
+    assert moves[:, 0].abs().max() <= 0.125  # copies stay near: further away nothing was learned
+    assert following(moves, [False, False]).tolist() == [known, False]
+    assert not following(moves, [True, True]).any()
+    assert not following(moves[:2], [False, False]).any()
+
+
+def test_noise_of_a_few_images_is_not_taken_for_a_density_that_follows():
+    """A slope of 0.2 with a standard error of about 0.2."""
+    given = torch.linspace(-1, 1, 6)
+    noise = torch.tensor([0.5, -0.5, -0.5, 0.5, 0.5, -0.5])
+    assert not following(torch.stack((given, 0.2 * given + noise), -1)[..., None], [False]).any()
+    assert following(torch.stack((given, 0.2 * given + 0.01 * noise), -1)[..., None], [False]).all()
+
+
+def test_what_densities_follow_is_in_the_report(monkeypatch):
+    torch.set_default_dtype(torch.float32)
+    torch.manual_seed(0)
+    x = Affine("tx", "ty")(squares(60), 0.2 * torch.rand(60, 2) - 0.1)
+    settings = {"steps": (1, 1), "batch_size": 8, "progress": False, "device": "cpu", **SMALL}
+    finder = SymmetryFinder(("tx", "ty"), **settings).fit(x)
+    monkeypatch.setattr(finder, "_drawn", lambda x, n, seed: finder.model_.pose(x).median.mean(0) + uniform(n, x))
+    assert finder.report(x, samples=200, shown=1).findings.caution == ""
+    monkeypatch.setattr(finder.model_, "density", lambda x: Told(x, 1.0))
+    said = finder.report(x, samples=200, shown=1)
+    assert "In tx the density of an image follows the image" in str(said)
+    assert [row["occurs"] for row in said.rows()] == [True, True]

@@ -11,7 +11,18 @@ import torch
 
 from erlangen.data import glyphs
 from erlangen.estimators import SymmetryFinder
-from erlangen.estimators.symmetry_report import Scales, arcs, at_the_end, further, least_of, spoken_of, usage, words
+from erlangen.estimators.symmetry_report import (
+    Scales,
+    arcs,
+    at_the_end,
+    caution,
+    further,
+    least_of,
+    recentred,
+    spoken_of,
+    usage,
+    words,
+)
 from erlangen.transforms import Affine
 
 TINY = {"batch_size": 32, "samples": 1, "inference": (32,), "generative": (8,), "progress": False, "device": "cpu"}
@@ -67,7 +78,8 @@ def test_what_some_images_do_is_said_however_few_they_are(turning, monkeypatch):
     assert row["occurs"] is True
     assert row["share"] == turning / 10
     circle = "one arc, 33 % of the circle, holds 99 %; 98 % lie within ±58.8° (±58.8° to ±58.8° from image to image)"
-    assert str(found) == f"angle: in {10 * turning} % of the images, {circle}; in the others it hardly occurs (±0°)."
+    said = f"angle: in {10 * turning} % of the images, {circle}; in the others it hardly occurs (±0°)."
+    assert str(found).splitlines()[0] == said
 
 
 def test_ranges_are_said_in_units_that_need_no_convention():
@@ -148,3 +160,42 @@ def test_ranges_of_photographs_come_with_a_caution(tmp_path):
         page, numbers = (path.read_text() for path in found.save(tmp_path))
         said.append(["fill their frames" in text for text in (str(found), page, json.loads(numbers)["caution"])])
     assert said == [[True] * 3, [False] * 3, [False] * 3]
+
+
+@pytest.mark.parametrize("names", [("scale",), ("sx",), ("sx", "sy"), ("scale", "stretch")])
+@pytest.mark.parametrize("reach", [0.1, 0.3])
+def test_sizes_explain_the_translations_of_what_was_scaled_about_a_point_aside(names, reach):
+    """Scaled about the centre of the frame, with prototypes that are centred on their mass, beside it."""
+    group = Affine("tx", "ty", *names, factored=True)
+    torch.manual_seed(0)
+    v, shift = torch.zeros(500, 3, len(group.names)), torch.zeros(1, 1, len(group.names))
+    v[..., 2:] = reach * (2 * torch.rand(500, 3, len(names)) - 1)
+    shift[..., :2] = torch.tensor([0.2, -0.3])
+    seen = group.element_log(group.compose(group.element(v), group.element(shift)))
+    assert seen[..., 0].std() > 0.1 * reach
+    left = recentred(seen, group.names)
+    assert (left - left.mean(0))[..., :2].abs().max() < 0.01  # the ridge leaves a few per cent
+    torch.testing.assert_close(left[..., 2:], seen[..., 2:])
+    moved = seen.clone()
+    moved[..., 0] += torch.rand(500, 3)  # what is translated for its own sake stays
+    stays = recentred(moved, group.names)[..., 0].std(0)  # of each image: where its prototype lies is arbitrary
+    assert stays.tolist() == pytest.approx([0.29] * 3, abs=0.03)
+
+
+def test_translations_that_are_looked_for_alone_stay_as_they_are():
+    v = torch.rand(50, 2, 3)
+    for names in (("tx", "ty", "shear"), ("tx", "scale", "angle"), ("tx", "ty", "hue")):
+        assert recentred(v, names) is v
+
+
+@pytest.mark.parametrize(("images", "few"), [(1, True), (39, True), (40, False)])
+def test_few_images_come_with_a_caution(images, few):
+    x = glyphs(images).x
+    assert ("Fewer than 40 images tell little" in caution(x, ("tx",))) == few
+
+
+def test_densities_that_follow_their_images_come_with_a_caution():
+    x = glyphs(40).x
+    said = caution(x, ("tx", "ty", "scale"), ["tx", "scale"])
+    assert said.startswith("In tx and scale the density of an image follows the image: ")
+    assert caution(x, ("tx", "ty", "scale")) == ""

@@ -10,10 +10,10 @@ from typing import Any
 from ..estimators.sources import describe_data
 from ..utils.io import provenance
 from .case import Case, Settings, given
-from .findings import blindness, pairs, worst
+from .findings import are_sigmoids, blindness, pairs, worst
 from .ladder import Ladder, ladders_of
 from .record import Audit
-from .subject import Preprocess, Subject
+from .subject import Preprocess
 from .words import notes_of, summary_of
 
 __all__ = ["audit"]
@@ -61,7 +61,7 @@ def audit(
     moved = worst(steps, outcomes, case.y, case.logits)
     moved = [replace(one, place=case.place(one.index)) for one in moved]
     made = Audit(
-        model=_about_model(case.subject),
+        model=_about_model(case),
         data=_about_data(case),
         settings=asdict(settings) | {"bootstrap": settings.bootstrap._asdict()},
         plain=case.plain(),
@@ -79,12 +79,14 @@ def audit(
     return replace(made, summary=summary_of(made))
 
 
-def _about_model(subject: Subject) -> dict[str, Any]:
+def _about_model(case: Case) -> dict[str, Any]:
+    subject = case.subject
     return {
         "name": subject.name,
         "classes": subject.classes,
         "gradients": subject.differentiable,
         "probabilities": subject.probabilities,
+        "sigmoids": are_sigmoids(case.logits),
         "random": subject.random,
         "preprocess": asdict(subject.preprocess),
     }

@@ -11,11 +11,12 @@ from torch import Tensor
 from .ladder import Step
 from .measuring import Outcome
 
-__all__ = ["Blindness", "Pair", "Worst", "blindness", "pairs", "worst"]
+__all__ = ["Blindness", "Pair", "Worst", "are_sigmoids", "blindness", "pairs", "worst"]
 
 BLIND = 0.1  # of what the labels hold, below which predictions say next to nothing of the input
 SHARE = 0.1  # of both classes that has to turn into the other
 LEAST = 2  # images of either class
+VARIES = 0.1  # by how much a sigmoid that says something differs between inputs; logits of a blind model do not
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,8 @@ class Blindness:
             error of something that replaces an image by another.
         sensitivity: the mean of $\sigma_{\max}(\partial f / \partial x)$ (Moskalev et al., section 4.4); None without
             gradients.
-        blind: whether the information is less than a tenth of that of the labels; None with one class.
+        blind: whether the information is less than a tenth of that of the labels; None with one class, and of outputs
+            that are no logits.
     """
 
     information: float
@@ -79,8 +81,14 @@ def blindness(logits: Tensor, y: Tensor, sensitivity: float | None) -> Blindness
     information = float(_entropy(p.mean(0)) - _entropy(p).mean())
     labels = float(_entropy(counts / counts.sum()))
     spread = float(logits.double().var(0).sum()) if len(logits) > 1 else 0.0
-    blind = information < BLIND * labels if labels > 0 else None
+    blind = information < BLIND * labels if labels > 0 and not are_sigmoids(logits) else None
     return Blindness(max(information, 0.0), labels, spread, sensitivity, blind)
+
+
+def are_sigmoids(logits: Tensor) -> bool:
+    """Whether what should be logits, `(B, K)`, looks like sigmoids, whose softmax is nearly even whatever they say."""
+    within = bool(((logits >= 0) & (logits <= 1)).all())
+    return within and bool((logits.amax(0) - logits.amin(0)).max() > VARIES)
 
 
 def _entropy(p: Tensor) -> Tensor:

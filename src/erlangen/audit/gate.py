@@ -114,7 +114,7 @@ def compare(
     for (*_, metric), (values, _) in cells.items():
         count = int(values.isfinite().sum())
         if 0.5**count > rate:  # all signs alike are as rare as that, and nothing is rarer
-            got = f"{metric} of {count} images, too few"
+            got = f"{metric} of {count} image{'s' * (count != 1)}, too few"
             raise ValueError(f"audit: received {got} for any drop to show at a rate of {rate:g}")
     before, after = (torch.stack([cells[key][k] for key in cells], 1) for k in (0, 1))
     better = torch.tensor([1.0 if METRICS[metric] else -1.0 for *_, metric in cells], dtype=torch.float64)

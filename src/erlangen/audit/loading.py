@@ -26,6 +26,8 @@ ACCEPTED = (
     "a module or callable, a run folder, a .pt2 file of torch.export, an .onnx file, or package.module:function that "
     "returns a module"
 )
+MAPS = "seq(map("  # the type of dictionaries of probabilities, one for each input
+PREFERRED = ("logits", "probabilities", "output_probability")  # names of outputs; the others are those of skl2onnx
 PICKLES = (".bin", ".ckpt", ".pickle", ".pkl", ".pt", ".pth")
 
 
@@ -174,12 +176,21 @@ def _from_onnx(path: Path) -> Loaded:
 
 
 def _output(path: Path, nodes: Sequence[Any]) -> str:
-    """The output with scores: classifiers of scikit-learn have one of labels before it."""
-    scores = [node.name for node in nodes if node.type.startswith(("tensor(float", "tensor(double", "seq(map("))]
-    if not scores:
+    """The output with scores: classifiers of scikit-learn have one of labels before it, other models one of features.
+
+    Raises:
+        ValueError: none can be scores, or several can and no name tells which.
+    """
+    scores = [node for node in nodes if node.type.startswith(("tensor(float", "tensor(double", MAPS))]
+    if len(scores) > 1:
+        flat = [node for node in scores if node.type.startswith(MAPS) or len(node.shape or ()) == 2] or scores
+        named = [node for name in PREFERRED[1:] for node in flat if node.name == name]
+        scores = [node for node in scores if node.name == PREFERRED[0]] or named[:1] or flat
+    if len(scores) != 1:
         got = ", ".join(f"{node.name} {node.type}" for node in nodes)
-        raise ValueError(f"model: received {str(path)!r} with the outputs {got}; accepted is one of scores (B, K)")
-    return scores[0]
+        accepted = "one of scores (B, K), or several of which one is called " + " or ".join(PREFERRED)
+        raise ValueError(f"model: received {str(path)!r} with the outputs {got}; accepted is {accepted}")
+    return scores[0].name
 
 
 def _rows(found: Any) -> np.ndarray:

@@ -16,10 +16,10 @@ HOLDS = 0.95  # of the decisions that stay, from which on a transformation is sa
 
 def summary_of(audit: Audit) -> dict[str, str]:
     """A few sentences for somebody who reads nothing else, by what they are about."""
-    accuracy, error = audit.plain["accuracy"], audit.plain["ece"]
+    accuracy, error, count = audit.plain["accuracy"], audit.plain["ece"], audit.data["count"]
     lines = {
-        "As they are": f"{_share(accuracy)} of {audit.data['count']:,} images of {audit.data['name']} are classified "
-        f"rightly; confidence is off by {_share(error)} on average."
+        "As they are": f"{_share(accuracy)} of {_images(count)} of {audit.data['name']} "
+        f"{'is' if count == 1 else 'are'} classified rightly; confidence is off by {_share(error)} on average."
     }
     if audit.blindness.blind:
         lines["Invariant by blindness"] = (
@@ -30,9 +30,9 @@ def summary_of(audit: Audit) -> dict[str, str]:
     firm = [name for name, steps in ladders if all(_kept(step) >= HOLDS for step in steps)]
     if firm:
         lines["What holds"] = f"At every strength of {_and(firm)} at least {HOLDS:.0%} of the decisions stay."
-    broken = [(name, next(s for s in steps if _kept(s) < HOLDS)) for name, steps in ladders if name not in firm]
+    broken = [steps for name, steps in ladders if name not in firm]
     if broken:
-        lines["What breaks"] = _breaks([step for _, step in sorted(broken, key=lambda item: _kept(item[1]))])
+        lines["What breaks"] = _breaks(sorted(broken, key=lambda steps: _kept(_first(steps))))
     if audit.pairs:
         lines["What turns into what"] = " ".join(_mixes(pair, audit.data["classes"]) for pair in audit.pairs[:3])
     return lines
@@ -46,12 +46,21 @@ def _mixes(pair: Pair, names: Sequence[str]) -> str:
     )
 
 
-def _breaks(steps: Sequence[Result]) -> str:
+def _breaks(ladders: Sequence[Sequence[Result]]) -> str:
     """Where decisions begin to change, and where resampling and the frame are as much the cause of it."""
-    rows = [f"{step.transform} {step.label}, {_changed(_kept(step))}" for step in steps]
-    words = f"More than {1 - HOLDS:.0%} of the decisions change from these strengths on: {'; '.join(rows)}."
-    null = {step.transform: step.null["consistency"].mean for step in steps if step.null}
-    doubtful = [step.transform for step in steps if 1 - null.get(step.transform, 1.0) > (1 - _kept(step)) / 2]
+    share, first = f"More than {1 - HOLDS:.0%} of the decisions change", [_first(steps) for steps in ladders]
+    lasting = [_row(steps) for steps in ladders if not _later(steps)]
+    passing = [f"{_row(steps)} (not at {_and(_later(steps))})" for steps in ladders if _later(steps)]
+    words = " ".join(
+        f"{share} {which}: {'; '.join(rows)}."
+        for which, rows in (
+            ("from these strengths on", lasting),
+            ("at these strengths, but not at all greater ones", passing),
+        )
+        if rows
+    )
+    null = {step.transform: step.null["consistency"].mean for step in first if step.null}
+    doubtful = [step.transform for step in first if 1 - null.get(step.transform, 1.0) > (1 - _kept(step)) / 2]
     if doubtful:
         shares = "; ".join(f"{name}, {_changed(null[name])}" for name in doubtful)
         words += (
@@ -59,6 +68,21 @@ def _breaks(steps: Sequence[Result]) -> str:
             f"there and back: {shares}."
         )
     return words
+
+
+def _first(steps: Sequence[Result]) -> Result:
+    """The mildest step at which too many decisions change."""
+    return next(step for step in steps if _kept(step) < HOLDS)
+
+
+def _later(steps: Sequence[Result]) -> list[str]:
+    """The greater strengths at which decisions stay nevertheless: a quarter turn may do less than a smaller one."""
+    return [step.label for step in steps[steps.index(_first(steps)) :] if _kept(step) >= HOLDS]
+
+
+def _row(steps: Sequence[Result]) -> str:
+    step = _first(steps)
+    return f"{step.transform} {step.label}, {_changed(_kept(step))}"
 
 
 def _changed(kept: float) -> str:
@@ -74,6 +98,10 @@ def _share(value: Value) -> str:
     return f"{value.mean:.1%} ({100 * value.low:.1f} to {100 * value.high:.1f})"
 
 
+def _images(n: int) -> str:
+    return "1 image" if n == 1 else f"{n:,} images"
+
+
 def _and(words: Sequence[str]) -> str:
     return " and ".join([*([", ".join(words[:-1])] if words[1:] else []), words[-1]])
 
@@ -86,9 +114,15 @@ def notes_of(audit: Audit) -> list[str]:
     if not model["gradients"]:
         notes.append("Missing, since the model has no gradients: saliency similarity (SI), sensitivity, saliency maps.")
     elif data["seen"]:
-        notes.append(f"Saliency similarity (SI) and sensitivity are measured on {len(data['seen'])} images.")
+        notes.append(f"Saliency similarity (SI) and sensitivity are measured on {_images(len(data['seen']))}.")
     if model["probabilities"]:
         notes.append("The model gives probabilities; their logarithms take the place of logits.")
+    if model["sigmoids"]:
+        notes.append(
+            "All outputs of the model lie between 0 and 1 and do not sum to one, as those of independent sigmoids: "
+            "give logits, from before the sigmoid. Calibration, LI, DI and blindness mean little here; accuracy and "
+            "consistency are right."
+        )
     if model["random"]:
         notes.append(
             "Answers of the model are random: asked twice about the same images, it answers differently. What is "

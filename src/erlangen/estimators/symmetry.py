@@ -28,11 +28,10 @@ from .config import check_device
 from .coordinates import AFFINE, Wanted
 from .reporting import half_ranges
 from .sources import digest, some_rows
-from .symmetry_errors import by_chance, density_errors, pose_errors, untold
-from .symmetry_group import check_colours, group_of, whole_circles
+from .symmetry_errors import by_chance, density_errors, density_moves, following, pose_errors, untold
+from .symmetry_group import check_colours, grains, group_of, whole_circles
 from .symmetry_images import Ground, colour_of, ground_of, learnable, levels, on_black
 from .symmetry_report import (
-    LITTLE,
     Scales,
     Symmetries,
     arcs,
@@ -55,7 +54,6 @@ __all__ = ["SymmetryFinder"]
 
 BATCH = 256  # images at a time, when nothing is trained
 LEAST = 50  # samples for a range
-GRAIN = 0.25  # of half a pixel, or of what else counts as a range: noise on poses
 DRAWS, VIEWS = 4, 2  # prototypes of each image that are inferred, and how many of them a step has for each sample
 VALIDATIONS, PATIENCE = 40, 8  # in the second stage, and how many of them without improvement end it
 NETWORK: dict[str, Any] = {"layers": 4, "width": 64, "bins": 12, "pool": 2, "noise": 0.1}
@@ -229,13 +227,14 @@ class SymmetryFinder(BaseEstimator):
         ends = [self.ranges_[name] for name in group.names]
         scales = self._scales(x, v, recentred(poses[None], group.names, drawn)[0])
         rough, unlearned = untold(found, *scales[1:])
+        follow = following(self._moved(x, density_moves), group.periodic) & ~(rough | unlearned)
         left_out = tuple(file.path.as_posix() for file in X.skipped) if isinstance(X, FolderSet) else ()
         circles = arcs(v, group.names, (2 * scales.looked).tolist(), group.periodic, spoken_of(found, scales.least))
         unread = {"left out": f"{len(left_out)} files that cannot be read"} if left_out else {}
         findings = SymmetryFindings(
             title="Symmetries",
             lead=lead(every, len(x)),
-            caution=caution(every, group.names),
+            caution=caution(every, group.names, named(group.names, follow)),
             words=words(group.names, found, scales, circles, beyond),
             coordinates=list(map(Coordinate, group.names, *zip(*ends, strict=True), group.periodic)),
             half_ranges=found,
@@ -318,15 +317,12 @@ class SymmetryFinder(BaseEstimator):
             # Behind the clips of colours the price on what is lost has a gradient of the wrong sign.
             price = 0.1 if isinstance(model.group, Affine) else 0.0
             prototypes = PrototypeInference(model, invertibility=price, blur=blur, **settings)
-            settings |= {"samples": VIEWS * self.samples, "grain": self._grain(model.group.names)}
+            settings |= {
+                "samples": VIEWS * self.samples,
+                "grain": grains(model.group.names, self.ranges_, max(self.shape_[1:])),
+            }
             density = KnownPoses(model, **settings)
             return TwoStages(prototypes, density, self.steps[0])
-
-    def _grain(self, names: Sequence[str]) -> list[float]:
-        """Noise on poses, of each coordinate."""
-        half_pixel = 1 / max(self.shape_[1:])
-        looked = zip(names, self._looked(names).tolist(), strict=True)
-        return [GRAIN * (half_pixel if name in AFFINE else LITTLE * half) for name, half in looked]
 
     def _looked(self, names: Sequence[str]) -> np.ndarray:
         """Half the ranges that are looked for, `(d,)`."""
@@ -342,9 +338,12 @@ class SymmetryFinder(BaseEstimator):
 
     def _errors(self, x: Tensor) -> np.ndarray:
         """How wrong the pose of the median image is, of each coordinate."""
+        return self._moved(x, pose_errors).abs().median(0).values.double().numpy()
+
+    def _moved(self, x: Tensor, ask: Callable[..., Tensor]) -> Tensor:
+        """What is asked about images that are transformed at random, always the same."""
         with seeded(self.seed):
-            errors = self._each(x, lambda part: pose_errors(self._model(), self.ranges_, part))
-        return errors.abs().median(0).values.double().numpy()
+            return self._each(x, lambda part: ask(self._model(), self.ranges_, part))
 
     def _config(self, *, judged: bool) -> Config:
         def optimiser(lr: float, steps: int, clip: float) -> Optimiser:
@@ -390,10 +389,11 @@ class SymmetryFinder(BaseEstimator):
         content, (first, second) = self.history_.column("content"), self.steps
         batch, best = min(self.batch_size, seen), self.history_.best
         kept = second if best is None or seen == images else best["step"] - first
+        many = "1 image" if seen == 1 else f"{seen:,} images"
         aside = f", {images - seen:,} were set aside to judge by" if seen < images else ""
         return {
             "coordinates": ", ".join(self._model().group.names),
-            "training": f"{first:,} and {kept:,} steps of {batch} from {seen:,} images{aside}, {seconds:.0f} s",
+            "training": f"{first:,} and {kept:,} steps of {batch} from {many}{aside}, {seconds:.0f} s",
             "content left in prototypes": f"{content[-1]:.0%}" if content else "unknown",
             "seed": str(self.seed),
         }

@@ -15,11 +15,14 @@ from ..report.symmetries import middle_of
 from ..transforms import Affine, Group, Product
 from ..utils.seeds import generator
 
-__all__ = ["PART", "by_chance", "density_errors", "pose_errors", "untold"]
+__all__ = ["PART", "by_chance", "density_errors", "density_moves", "following", "pose_errors", "untold"]
 
 ROUGH = 0.5  # of what counts as a range, and
 PART = 0.2  # of the range that is found: where half of all poses err by more, it says more of errors than of images
 CHANCES = 100  # draws for each image, that show how poses may lie by chance
+MEDIAN = 101  # samples for the median of a density
+FOLLOWS = 0.1  # of how far an image is moved: where its density moves further along, it knows the image
+SURE = 3.0  # standard errors that this has to be above zero, for few images
 POOL = 8000  # numbers that each of these is compared with
 
 
@@ -41,6 +44,41 @@ def pose_errors(model: SymmetryModel, ranges: Mapping[str, tuple[float, float]],
     moved = Chance(group, ranges).to(x.device)(1, x)[0]
     found = group.inverse(model.element(group.act(moved, x)))
     return _coordinates(group, group.compose(found, group.compose(moved, model.element(x))))
+
+
+@torch.no_grad()
+def density_moves(model: SymmetryModel, ranges: Mapping[str, tuple[float, float]], x: Tensor) -> Tensor:
+    """How far each input is moved at random, by half of what `pose_errors` takes, and the median of its density then.
+
+    An input and its copy have one prototype, so that the density should not move. Where prototypes still show what
+    was done to the input, as that of an enlarged picture is smoother, it moves along.
+
+    Args:
+        model: see `pose_errors`, as are the others; the result has `(B, 2, d)`.
+        ranges: the same.
+        x: the same.
+    """
+    group, x = model.group, model.signal(x)
+    near = {name: (low / 2, high / 2) for name, (low, high) in ranges.items()}
+    moved = Chance(group, near).to(x.device)(1, x)[0]
+    before, after = (model.density(each).sample((MEDIAN,)).median(0).values for each in (x, group.act(moved, x)))
+    return torch.stack((_coordinates(group, moved), after - before), 1)
+
+
+def following(moves: Tensor, periodic: Sequence[bool]) -> np.ndarray:
+    """Of which coordinates densities follow their images, `(d,)`: the slope of a line by least squares is not zero.
+
+    Not asked of circles, where a median jumps from one arc to another.
+
+    Shape:
+        moves: see `density_moves`, of all inputs, `(N, 2, d)`.
+    """
+    given, found = (moves.double() - moves.double().mean(0)).unbind(1)
+    power = given.square().sum(0).clamp_min(1e-12)
+    slope = (given * found).sum(0) / power
+    error = ((found - slope * given).square().sum(0) / power / max(1, len(moves) - 2)).sqrt()
+    sure = (slope > FOLLOWS) & (slope > SURE * error) & ~torch.tensor(periodic)
+    return sure.numpy() & (len(moves) > 2)  # a line goes through any two
 
 
 def density_errors(v: Tensor, poses: Tensor, lengths: Sequence[float], periodic: Sequence[bool]) -> np.ndarray:

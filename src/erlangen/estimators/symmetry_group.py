@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
 
 from ..transforms import HSV, Affine, Group, Product
 from .coordinates import AFFINE, COLOUR, SHORT, Wanted, resolve_ranges, told
+from .symmetry_report import LITTLE
 
-__all__ = ["check_colours", "group_of", "whole_circles"]
+__all__ = ["check_colours", "grains", "group_of", "whole_circles"]
 
+GRAIN = 0.25  # of half a pixel, or of what else counts as a range: noise on poses
 ROOM = 1.5  # how much wider than the random transformations the range of poses is
 WHOLE = {"angle": math.pi, "hue": 0.5}  # half of the circle
 
@@ -50,3 +52,9 @@ def group_of(ranges: Mapping[str, tuple[float, float]]) -> Group:
     if colour:
         parts.append(HSV(*colour, bounds={name: wide[name] for name in colour}))
     return parts[0] if len(parts) == 1 else Product(*parts)  # pyright: ignore[reportReturnType]
+
+
+def grains(names: Sequence[str], ranges: Mapping[str, tuple[float, float]], side: int) -> list[float]:
+    """Noise on poses, of each coordinate, for images whose longer side has so many pixels."""
+    half = {name: (ranges[name][1] - ranges[name][0]) / 2 for name in names}
+    return [GRAIN * (1 / side if name in AFFINE else LITTLE * half[name]) for name in names]

@@ -35,7 +35,7 @@ def learnable(X: DataSet | Tensor | np.ndarray) -> Tensor:
     low, high = x.amin((0, 2, 3)), x.amax((0, 2, 3))
     if torch.equal(low, high):
         level = ", ".join(dict.fromkeys(f"{one:.4g}" for one in low.tolist()))
-        got = f"{len(x)} images in which every pixel is {level}"
+        got = f"{len(x)} image{'s' * (len(x) != 1)} in which every pixel is {level}"
         raise ValueError(f"X: received {got}; accepted are images that show something")
     check_bytes("X", x)
     return x

@@ -46,9 +46,19 @@ FILLED = (
     "These images fill their frames. If they all differ, as photographs do, each has a prototype of its own, in any "
     "pose; wide ranges then show that, and not how far images were moved."
 )
-STILL = 1e-3  # a variance of turns, of which one is a radian: where less is found, nothing turns
+FOLLOWED = (
+    "In {} the density of an image follows the image: it moves along when the image is moved by a known amount, and "
+    "should stay. What is found there is in part what this image did, not what images like it do, and its range is "
+    "likely too small."
+)
+ENOUGH = 40  # images, of which some can be held out: see `set_aside`
+FEW = f"Fewer than {ENOUGH} images tell little: what is found is what these did, and not what others like them do."
+# A variance of turns, of which one is a radian, and of sizes: where less is found, nothing turns. What that leaves of
+# translations is at most 0.027 of how far the prototype is shifted, which is less than half a pixel of small images.
+STILL = 1e-3
 LITTLE = 0.05  # of the range that was looked for: less hardly occurs
 FAR = 4.0  # times as far as those in which a coordinate hardly occurs, images are of another kind
+SIZES = ("scale", "stretch", "sx", "sy")
 FACTORS = ("scale", "sx", "sy", "saturation", "value")  # coordinates that are logarithms of them
 NEAR, MANY = 0.02, 0.01  # the end of a range, a share of its half; and the share of poses there that is worth a word
 
@@ -141,8 +151,8 @@ class Symmetries:
 def recentred(v: Tensor, names: Sequence[str], of: Tensor | None = None) -> Tensor:
     r"""Coordinates as seen from prototypes that lie elsewhere, so that turning explains what it can of translations.
 
-    Where its prototype lies is arbitrary. Images that were turned around a point other than the prototype's centre have
-    translations that turn with the angle, $w = c\, e^{s + i\theta} + w_0$; the shift c of each prototype is found by
+    Where its prototype lies is arbitrary. Images that were turned or scaled around a point other than the prototype's
+    centre have translations that follow, $w = c\, e^{s + i\theta} + w_0$; the shift c of each prototype is found by
     least squares, and its part is taken out. What is left are translations of the prototype that is shifted by c.
 
     Args:
@@ -153,7 +163,7 @@ def recentred(v: Tensor, names: Sequence[str], of: Tensor | None = None) -> Tens
     Shape:
         v, of: `(S, N, d)`; result: that of v.
     """
-    if not {"tx", "ty", "angle"} <= set(names):
+    if not {"tx", "ty"} <= set(names) or not {"angle", *SIZES} & set(names):
         return v
     turn, w = _turns(v if of is None else of, names)
     u, away = turn - turn.mean(0), w - w.mean(0)
@@ -161,17 +171,30 @@ def recentred(v: Tensor, names: Sequence[str], of: Tensor | None = None) -> Tens
     c = (u.conj() * away).sum(0) / (u.abs().square().sum(0) + still)
     turn, w = _turns(v, names)
     left = w - c * turn
+    right, up = torch.view_as_real(left).squeeze(-2).unbind(-1) if left.is_complex() else left.unbind(-1)
     out = v.clone()
-    out[..., names.index("tx")], out[..., names.index("ty")] = left.real.to(v.dtype), -left.imag.to(v.dtype)
+    out[..., names.index("tx")], out[..., names.index("ty")] = right.to(v.dtype), -up.to(v.dtype)
     return out
 
 
 def _turns(v: Tensor, names: Sequence[str]) -> tuple[Tensor, Tensor]:
-    r"""Turns and sizes, $e^{s + i\theta}$, and translations, as complex numbers: y points down, so up is imaginary."""
+    r"""Turns and sizes, $e^{s + i\theta}$, and translations, as complex numbers: y points down, so up is imaginary.
+
+    Where nothing turns, both axes are apart, each with a size of its own: real numbers, right and up.
+
+    Shape:
+        v: `(S, N, d)`; results: `(S, N, 1)`, or `(S, N, 2)` without an angle.
+    """
     column = {name: v[..., k].double() for k, name in enumerate(names)}
+    still = torch.zeros_like(column["tx"])
+    if "angle" not in column:
+        scale, stretch, sx, sy = (column.get(name, still) for name in SIZES)
+        sizes = torch.stack((scale + stretch + sx, scale - stretch + sy), -1).exp()
+        return sizes, torch.stack((column["tx"], -column["ty"]), -1)
     scales = [column[name] for name in ("scale", "sx", "sy") if name in column]
-    size = torch.stack(scales).mean(0).exp() if scales else torch.ones_like(column["angle"])
-    return torch.polar(size, column["angle"]), torch.complex(column["tx"], -column["ty"])
+    size = torch.stack(scales).mean(0).exp() if scales else still.exp()
+    turn, w = torch.polar(size, column["angle"]), torch.complex(column["tx"], -column["ty"])
+    return turn[..., None], w[..., None]
 
 
 def lead(every: Tensor, measured: int) -> str:
@@ -182,12 +205,14 @@ def lead(every: Tensor, measured: int) -> str:
     return f"{many} of {size} pixels; no labels were used.{some}"
 
 
-def caution(every: Tensor, names: Sequence[str]) -> str:
-    """What to keep in mind of images that do not stand on even ground, where they may have been moved; else nothing.
+def caution(every: Tensor, names: Sequence[str], follow: Sequence[str] = ()) -> str:
+    """What to keep in mind: that images fill their frames, that densities follow them somewhere, that they are few.
 
     Poses of photographs move with them, so that they do not err, and say nothing of how these were taken.
     """
-    return FILLED if set(names) & set(AFFINE) and ground_of(every) is None else ""
+    filled = bool(set(names) & set(AFFINE)) and ground_of(every) is None
+    said = {FILLED: filled, FOLLOWED.format(" and ".join(follow)): bool(follow), FEW: len(every) < ENOUGH}
+    return " ".join(sentence for sentence, true in said.items() if true)
 
 
 def usage(folder: Path | None) -> str:
