@@ -141,5 +141,5 @@ def test_optimisers_are_torchs(name):
 
 @pytest.mark.parametrize("betas", [(0.9,), (0.9, 0.99, 0.5), 0.9, (0.9, 1.0)])
 def test_betas_that_are_not_two_are_refused(betas):
-    with pytest.raises(ValueError, match="^betas: received"):
+    with pytest.raises(ValueError, match=r"^betas: received"):
         Optimiser(betas=betas)
