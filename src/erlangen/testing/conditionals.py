@@ -15,7 +15,7 @@ from ..utils import seeds
 from ..utils.errors import reason
 from ..utils.shapes import describe
 from .requirements import gap, require
-from .samples import check_gradients, check_moments, check_samples
+from .samples import check_gradients, check_moments, check_samples, known
 
 __all__ = ["check_conditional"]
 
@@ -180,21 +180,13 @@ def _expands(q: Density) -> None:
     )
     event = q.event_shape
     for name, end in (("mean", event), ("mode", event), ("entropy", ()), ("variance", event)):
-        known = _known(larger, name)
+        known = known(larger, name)
         ok = known is None or known.shape == (*larger.batch_shape, *end)
         require(ok, f"after expand, {name} does not have the shape of the batch")
     if not q.degenerate:
         v = q.sample((SAMPLES,))
         same = gap(larger.log_prob(v.unsqueeze(1)), q.log_prob(v).unsqueeze(1).expand(-1, 3, -1))
         require(same < 1e-12, "expand changes the density")
-
-
-def _known(q: Density, name: str) -> Tensor | None:
-    """The mean, mode, variance or entropy; None where it has no closed form."""
-    try:
-        return q.entropy() if name == "entropy" else getattr(q, name)
-    except NotImplementedError:
-        return None
 
 
 def _deterministic(q: Density) -> None:
@@ -300,15 +292,15 @@ def _agrees(q: Density) -> None:
     # Below, six standard errors: what is right fails once in 5e8.
     value, error = q.entropy_estimate(4000)
     require(value.shape == error.shape == q.batch_shape, "entropy_estimate has a wrong shape")
-    if (entropy := _known(q, "entropy")) is not None:
+    if (entropy := known(q, "entropy")) is not None:
         off = (entropy - value).abs()
         require((off <= 6 * error + 1e-9).all(), f"entropy is off its estimate by {off.max().item():.2e}")
-    if (mean := _known(q, "mean")) is not None:
+    if (mean := known(q, "mean")) is not None:
         value, error = q.mean_estimate(4000)
         off = (mean - value).abs()
         around = torch.where(torch.tensor(q.periodic), (period.nan_to_num(math.inf) - off).abs(), math.inf)
         require((torch.minimum(off, around) <= 6 * error + 1e-9).all(), "mean is off its estimate")
-    if (mode := _known(q, "mode")) is not None:
+    if (mode := known(q, "mode")) is not None:
         require((q.log_prob(mode) >= log_q - 1e-9).all(), "there is more density elsewhere than at the mode")
 
 

@@ -16,7 +16,7 @@ from ..utils.seeds import generator
 from .integrals import weigh
 from .requirements import require
 
-__all__ = ["check_gradients", "check_moments", "check_samples"]
+__all__ = ["check_gradients", "check_moments", "check_samples", "known"]
 
 SAMPLES = 10_000
 SURE = 6  # standard errors: what is right fails once in 5e8, or of few rounds once in 5e5
@@ -137,11 +137,11 @@ def check_moments(q: Density) -> None:
     def gap(centre: Tensor) -> Tensor:
         return torch.where(periodic, wrap((v - centre) / turn) * turn, v - centre)
 
-    if (median := _known(q, "median")) is not None:
+    if (median := known(q, "median")) is not None:
         gaps = gap(median)
         side, error = _mean(torch.where(periodic, (gaps / turn).sin(), gaps.sign()))
         require((side.abs() <= SURE * error + 1e-9).all(), "the median is not in the middle of samples")
-    if (variance := _known(q, "variance")) is not None:
+    if (variance := known(q, "variance")) is not None:
         squares = gap(q.mean_estimate(SAMPLES)[0]).square()
         found, error = _mean(squares)
         told = squares.square().mean(0) < HEAVY * found.square()
@@ -149,8 +149,9 @@ def check_moments(q: Density) -> None:
         require(~(off & told & variance.isfinite()).any(), "the variance is not that of samples")
 
 
-def _known(q: Density, name: str) -> Tensor | None:
+def known(q: Density, name: str) -> Tensor | None:
+    """The mean, mode, median, variance or entropy; None where it has no closed form."""
     try:
-        return getattr(q, name)
+        return q.entropy() if name == "entropy" else getattr(q, name)
     except NotImplementedError:
         return None
