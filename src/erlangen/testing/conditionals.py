@@ -180,8 +180,8 @@ def _expands(q: Density) -> None:
     )
     event = q.event_shape
     for name, end in (("mean", event), ("mode", event), ("entropy", ()), ("variance", event)):
-        known = known(larger, name)
-        ok = known is None or known.shape == (*larger.batch_shape, *end)
+        value = known(larger, name)
+        ok = value is None or value.shape == (*larger.batch_shape, *end)
         require(ok, f"after expand, {name} does not have the shape of the batch")
     if not q.degenerate:
         v = q.sample((SAMPLES,))
