@@ -213,7 +213,7 @@ def test_a_run_without_rows_is_refused():
         experiment.run(experiment.config(smoke=True, datasets=("colour",), methods=("plain",)))
 
 
-def test_each_setting_of_autoencoders_is_stored_when_it_is_done():
+def test_each_autoencoder_is_stored_when_it_is_done():
     parts = figure9.EXPERIMENT.parts(figure9.FULL)
-    assert len(parts) == 9
-    assert all((len(part.datasets), len(part.rotations)) == (1, 1) for part in parts)
+    assert len(parts) == 27
+    assert all(len(part.datasets) == len(part.rotations) == len(part.methods) == 1 for part in parts)

@@ -30,6 +30,7 @@ from ...models import SymmetryModel
 from ...objectives import Blur, PrototypeInference, TransformLikelihood, TwoStages
 from ...train import Config, Optimiser, TensorLoader, WarmupCosine, fit_symmetry, set_aside
 from ...transforms import HSV, Affine, Group
+from ...utils.cpu import short_floats
 from ...utils.seeds import generator, seeded
 from ..cache import kept
 from ..store import as_bytes
@@ -38,10 +39,10 @@ __all__ = [
     "Training",
     "build",
     "data_set",
+    "fast_on",
     "group_of",
     "iterated",
     "moved",
-    "on_cuda",
     "on_device",
     "ranges_of",
     "spread",
@@ -52,7 +53,7 @@ __all__ = [
 COLOUR = ("hue", "saturation", "value")
 PUBLISHED = 60_000 * 512 * 5  # transformed inputs of the inference network: steps, batch, samples
 HELD = 10_000  # of MNIST's training set, the last ones, for validation
-PAYS = 5000  # steps from which a compiler pays
+PAYS = 5000  # steps from which a compiler pays, and less precision
 JUDGES = 512  # inputs at a time of those by which a density is judged
 JUDGED, PATIENCE = 20, 5  # how often a density is judged on inputs that were set aside, and for how long without gain
 
@@ -252,9 +253,8 @@ def _train(objective: TwoStages, config: Training, device: str, **going: Any) ->
         "inference": Optimiser("adamw", config.lr[0], weight_decay=1e-4, clip=3.0, schedule=_warm(first, 1e-2)),
         "density": Optimiser("adamw", config.lr[1], weight_decay=1e-4, clip=2.0, schedule=_warm(second, 0.03)),
     }
-    kind = torch.device(device).type
-    fast: Any = on_cuda(config.steps, graph=config.graph) if kind == "cuda" else {}
-    places: Any = {"accelerator": kind, "seed": config.seed, **fast, **going}
+    fast = fast_on(device, config.steps, graph=config.graph)
+    places: Any = {"seed": config.seed, **fast, **going}
     x, aside = set_aside(data_set(config, "train").x, config.held, seed=config.seed, batch_size=JUDGES)
     if aside is not None:
         places |= {"validate_every": max(1, second // JUDGED), "patience": PATIENCE, "monitor": "nll"}
@@ -268,10 +268,17 @@ def _train(objective: TwoStages, config: Training, device: str, **going: Any) ->
     return {"seconds": torch.tensor(seconds), "content": torch.tensor(content)}
 
 
-def on_cuda(steps: Sequence[int], *, graph: bool = True) -> dict[str, Any]:
-    """How a training of so many steps is fast there: a step has thousands of small operations."""
+def fast_on(device: str, steps: Sequence[int], *, graph: bool = True) -> dict[str, Any]:
+    """How a training of so many steps is fast on a device.
+
+    A step has thousands of small operations, which a GPU records. On a CPU products of matrices take most of the time;
+    where it has instructions for bfloat16, those of long trainings are of that type.
+    """
+    kind, long = torch.device(device).type, sum(steps) >= PAYS
+    if kind != "cuda":
+        return {"accelerator": kind, "precision": "bf16-mixed" if long and short_floats() else "32-true"}
     torch.compiler.reset()  # which otherwise gives up compiling when it has seen the code with many models
-    return {"graph": graph, "compile": graph and sum(steps) >= PAYS, "precision": "tf32-mixed"}
+    return {"accelerator": kind, "graph": graph, "compile": graph and long, "precision": "tf32-mixed"}
 
 
 def _warm(steps: int, final: float) -> WarmupCosine:

@@ -22,7 +22,6 @@ minutes, so about one alone. Days on a CPU.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import torch
 from matplotlib.figure import Figure
@@ -33,9 +32,9 @@ from ...report.style import COLOURS
 from ..base import Claim, Row, Rows, experiment
 from ..draw import beside, curve, sheet
 from .common import TINY, Training, data_set
-from .vaes import VaeTraining, trained_vae
+from .vaes import Method, VaeTraining, trained_vae
 
-METHODS: tuple[Literal["vae", "augvae", "invvae"], ...] = ("vae", "augvae", "invvae")
+METHODS: tuple[Method, ...] = ("vae", "augvae", "invvae")
 NAMES = {"vae": "VAE", "augvae": "AugVAE", "invvae": "InvVAE"}
 LINES = ("-", "--", ":")
 CHUNK = 100  # samples at a time: a GPU has to wait for small ones
@@ -47,6 +46,7 @@ class Config:
     """Training, the settings that are compared, and how much is measured."""
 
     training: VaeTraining = VAES
+    methods: tuple[Method, ...] = METHODS
     rotations: tuple[int, ...] = (0, 90, 180)
     datasets: tuple[tuple[str, int], ...] = tuple((f"mnist{size}", size) for size in (50_000, 25_000, 12_500))
     inputs: int = 1000
@@ -75,7 +75,7 @@ PAPER = (
 )
 
 
-def build(config: Config, method: Literal["vae", "augvae", "invvae"], rotation: int, size: int) -> VaeTraining:
+def build(config: Config, method: Method, rotation: int, size: int) -> VaeTraining:
     """The autoencoder of one setting."""
     symmetry = replace(config.training.symmetry, added=float(rotation), inputs=size, seed=config.seed)
     return replace(config.training, method=method, symmetry=symmetry, seed=config.seed)
@@ -100,7 +100,7 @@ def run(config: Config) -> list[Row]:
     rows: list[Row] = []
     for dataset, size in config.datasets:
         for rotation in config.rotations:
-            for method in METHODS:
+            for method in config.methods:
                 training = build(config, method, rotation, size)
                 row: Row = {"method": method, "dataset": dataset, "seed": config.seed, "scale": training.symmetry.scale}
                 rows.append({**row, "rotation": rotation, "train_size": size, **measured(config, training)})
@@ -139,7 +139,7 @@ def show(rows: Rows) -> Figure:
 
 
 KEYS = ("method", "dataset", "seed", "rotation", "train_size")
-PARTS = ("datasets", "rotations")
+PARTS = ("datasets", "rotations", "methods")
 EXPERIMENT = experiment(
     "sgm/figure9", run, show, full=FULL, smoke=SMOKE, paper=PAPER, keys=KEYS, compare=compare, apart=PARTS
 )

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
-import torch
 from torch import Tensor
 
 from ...models import VAE, AugVAE, InvVAE
@@ -14,16 +13,18 @@ from ...train import Config, Optimiser, TensorLoader, WarmupCosine, fit
 from ...utils.seeds import seeded
 from ..cache import kept
 from . import common
-from .common import Training, data_set, on_cuda, trained
+from .common import Training, data_set, fast_on, trained
 
-__all__ = ["VaeTraining", "trained_vae"]
+__all__ = ["Method", "VaeTraining", "trained_vae"]
+
+Method: TypeAlias = Literal["vae", "augvae", "invvae"]
 
 
 @dataclass(frozen=True)
 class VaeTraining:
     """All that an autoencoder depends on: its kind, the symmetry model of its data, and how it is trained."""
 
-    method: Literal["vae", "augvae", "invvae"] = "vae"
+    method: Method = "vae"
     symmetry: Training = field(default_factory=Training)
     latent: int = 20
     filters: tuple[int, ...] = (64, 128)
@@ -60,9 +61,7 @@ def trained_vae(config: VaeTraining, device: str) -> VAE | AugVAE | InvVAE:
 def _train(objective: Elbo, config: VaeTraining, device: str, **going: Any) -> dict[str, Tensor]:
     schedule = WarmupCosine(max(1, config.steps * 15 // 100), 1e-4)
     optimiser = Optimiser("adamw", config.lr, weight_decay=1e-4, clip=10.0, schedule=schedule)
-    kind = torch.device(device).type
-    fast: Any = on_cuda([config.steps]) if kind == "cuda" else {}
-    places: Any = {"accelerator": kind, "seed": config.seed, "log_every": 200, **fast, **going}
+    places: Any = {"seed": config.seed, "log_every": 200, **fast_on(device, [config.steps]), **going}
     places["channels_last"] = True  # as their layer normalisation has it
     data = data_set(config.symmetry, "train")
     loader = TensorLoader(data.x, batch_size=min(config.batch, len(data)), seed=config.seed, drop_last=True)
