@@ -122,7 +122,7 @@ def fetch(remote: Remote, folder: str, *, download: bool = True) -> Path:
             )
         return Path(file)
     except (OSError, ValueError, urllib3.exceptions.HTTPError) as error:
-        raise _unavailable(remote, folder, str(error)) from error
+        raise _unavailable(remote, folder, str(error)) from None  # its words are in ours
 
 
 def _resume(url: str, output_file: str, pooch: object, *, part: Path) -> None:

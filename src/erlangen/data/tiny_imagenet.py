@@ -49,7 +49,7 @@ def tiny_imagenet(split: str = "train", *, download: bool = True) -> DataSet:
             source = fetch(REMOTE, "tiny-imagenet", download=download)
         except DataUnavailableError as error:
             hint = ". A part of it is at hand as 'tiny-imagenet-50'" if find(("",), (COMPACT,)) else ""
-            raise DataUnavailableError(f"{error}{hint}") from error
+            raise DataUnavailableError(f"{error}{hint}") from None
     return _official(source, split, None)
 
 
