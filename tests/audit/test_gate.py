@@ -2,6 +2,8 @@
 
 import copy
 import json
+import re
+from dataclasses import replace
 
 import pytest
 import torch
@@ -114,8 +116,101 @@ def test_saliency_is_compared_on_the_inputs_that_have_it():
     assert [test.metric for test in verdict.tests[:2]] == ["si", "si"]
     assert verdict.tests[0].after - verdict.tests[0].before == pytest.approx(-0.5)
     assert verdict.tests[0].p == pytest.approx(2**-6, rel=0.3)  # all six signs alike
+    fewer = record(Halves(), settings=replace(settings, saliency=5))
     with pytest.raises(ValueError, match="si of other inputs"):
-        compare(record(Halves()), one, metrics=["si"])
+        compare(fewer, one, metrics=["si"])
+
+
+SEEN = Settings(saliency=8, steps=2, bootstrap=Bootstrap(resamples=10))
+UNSEEN = "made without saliency (saliency, --saliency)"
+
+
+@pytest.mark.parametrize(
+    ("lacking", "why"),
+    [
+        (lambda: record(Halves(), settings=FEW), f", for it was {UNSEEN}"),
+        (lambda: record(lambda x: Halves()(x).detach(), settings=SEEN), ", for its model has no gradients"),
+        (lambda: unseen(record(Halves(), settings=SEEN)), ""),
+    ],
+    ids=["not measured", "no gradients", "no values"],
+)
+def test_it_is_said_which_audit_has_no_saliency(lacking, why):
+    """It was "audit: received si of other inputs", whichever of both had none."""
+    one, without = record(Halves(), settings=SEEN), lacking()
+    for name, other in (("audit", "baseline"), ("baseline", "audit")):
+        said = f"{name}: received no si, which the {other} has{why}; accepted are two audits that have it, or"
+        with pytest.raises(ValueError, match=f"^{re.escape(said)}"):
+            compare(**{name: without, other: one}, metrics=["consistency", "si"])
+        assert compare(**{name: without, other: one}).alarms == []
+    with pytest.raises(ValueError, match=r"^metrics: received si, which neither audit holds"):
+        compare(without, without, metrics=["si"])
+
+
+def test_saliency_of_steps_that_only_one_audit_has_is_none_that_the_other_lacks():
+    more, less = (record(Halves(), settings=SEEN, transforms=names) for names in (("blur", "flip"), ("blur",)))
+    with pytest.raises(ValueError, match=r"^metrics: received si, which neither audit holds"):
+        compare(more, less, metrics=["si"])
+
+
+def unseen(found):
+    """The same audit without a value, as of a model whose gradients are zero."""
+    for step in found["steps"]:
+        step["values"]["si"]["inputs"] = [None] * len(step["values"]["si"]["inputs"])
+    return found
+
+
+GIVES = {"logits": lambda z: z, "probabilities": lambda z: z.softmax(-1), "sigmoids": torch.sigmoid}
+
+
+@pytest.fixture(scope="module")
+def giving():
+    """Audits of one model, by what it gives."""
+    return {kind: record(lambda x, to=to: to(Halves()(x)), settings=SEEN) for kind, to in GIVES.items()}
+
+
+@pytest.mark.parametrize(
+    ("kinds", "depending"),
+    [
+        (("probabilities", "logits"), ("li", "si")),
+        (("sigmoids", "logits"), ("li", "di", "si")),
+        (("sigmoids", "probabilities"), ("li", "di", "si")),
+    ],
+    ids=" and ".join,
+)
+def test_distances_of_outputs_of_two_kinds_are_not_compared(giving, kinds, depending):
+    """Of one and the same model: from logits to sigmoids its LI fell thousands of times, and that was no drop."""
+    rest = [name for name in ("accuracy", "consistency", "li", "di", "si") if name not in depending]
+    for new, old in (kinds, kinds[::-1]):
+        for metrics in ([name] for name in depending):
+            said = f"metrics: received {metrics[0]} of {new} in the audit and of {old} in the baseline; accepted are "
+            with pytest.raises(ValueError, match=f"^{said}audits of the same outputs, or {', '.join(rest)}$"):
+                compare(giving[new], giving[old], metrics=metrics)
+        with pytest.raises(ValueError, match=f"received {', '.join(depending)} of"):
+            compare(giving[new], giving[old], metrics=["accuracy", *depending])
+        verdict = compare(giving[new], giving[old], metrics=rest)
+        assert len(verdict.tests) == 2 * len(rest)
+        assert [note.split(":")[0] for note in verdict.notes] == (
+            [f"The audit is of {new}, the baseline of {old}"] if "di" in rest else []
+        )
+        for test in verdict.tests:
+            assert test.after == pytest.approx(test.before, rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", GIVES)
+def test_outputs_of_one_kind_are_compared_in_everything(giving, kind):
+    one = giving[kind]
+    verdict = compare(one, one, metrics=[*EVERY, "si"])
+    assert verdict.alarms == []
+    assert verdict.notes == []
+
+
+def test_a_kind_of_outputs_that_a_file_does_not_know_is_no_difference(giving):
+    """Older audits did not look for sigmoids."""
+    old = copy.deepcopy(giving["sigmoids"])
+    del old["model"]["sigmoids"]
+    assert compare(giving["sigmoids"], old, metrics=["li"]).alarms == []
+    with pytest.raises(ValueError, match="li of probabilities in the audit and of logits in the baseline"):
+        compare(giving["probabilities"], old, metrics=["li"])
 
 
 @pytest.mark.parametrize(

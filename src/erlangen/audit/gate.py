@@ -37,6 +37,9 @@ __all__ = ["GATED", "Drop", "Verdict", "compare", "sign_test"]
 
 # Both have a scale: logits may grow without any change of a decision.
 GATED = ("accuracy", "consistency")
+# Distances that depend on what a model gives, logits if none of these: probabilities become logarithms, whose softmax
+# is that of the logits, while sigmoids are taken for logits.
+DEPENDING = {"probabilities": ("li", "si"), "sigmoids": ("li", "di", "si")}
 CHUNK = 1000  # draws at a time
 
 
@@ -110,6 +113,7 @@ def compare(
     if audit["data"].get("digest") != baseline["data"].get("digest"):
         got = f"an audit of other images{_sizes(audit, baseline)}"
         raise ValueError(f"baseline: received {got}; accepted is one of the same images: audit both models anew")
+    _check_outputs(audit, baseline, metrics)
     cells = _cells(audit, baseline, metrics)
     for (*_, metric), (values, _) in cells.items():
         count = int(values.isfinite().sum())
@@ -121,10 +125,19 @@ def compare(
     # An input without a value has no difference, and adds to no sum.
     p = sign_test(((before - after) * better - margin).nan_to_num(0.0), draws=draws)
     tests = [_drop(key, before[:, j], after[:, j], float(p[j])) for j, key in enumerate(cells)]
-    return Verdict(sorted(tests, key=lambda test: test.p), rate, _notes(audit, baseline))
+    return Verdict(sorted(tests, key=lambda test: test.p), rate, _notes(audit, baseline, metrics))
 
 
-def _notes(audit: Mapping[str, Any], baseline: Mapping[str, Any]) -> list[str]:
+def _notes(audit: Mapping[str, Any], baseline: Mapping[str, Any], metrics: Collection[str]) -> list[str]:
+    """What else than the weights of the models differs, and may be the cause of a change."""
+    told = _preprocessed(audit, baseline)
+    if "di" in metrics and _differ(audit, baseline):
+        who = f"The audit is of {_outputs(audit)}, the baseline of {_outputs(baseline)}"
+        told.append(f"{who}: their DI differs where probabilities are too small to be told from zero.")
+    return told
+
+
+def _preprocessed(audit: Mapping[str, Any], baseline: Mapping[str, Any]) -> list[str]:
     """How images were preprocessed otherwise, if they were; a setting that a file does not know is no difference."""
     new, old = (record["model"].get("preprocess") for record in (audit, baseline))
     if not (isinstance(new, Mapping) and isinstance(old, Mapping)):
@@ -138,6 +151,57 @@ def _sizes(audit: Mapping[str, Any], baseline: Mapping[str, Any]) -> str:
     """How the shapes of images differ, if they do."""
     new, old = (record["data"].get("shape") for record in (audit, baseline))
     return f", {old} where the audit has {new}" if new != old else ""
+
+
+def _check_outputs(audit: Mapping[str, Any], baseline: Mapping[str, Any], metrics: Collection[str]) -> None:
+    """Refuses distances between outputs of two kinds; a kind that a file does not know is no difference."""
+    apart = {metric for kind in _differ(audit, baseline) for metric in DEPENDING[kind]}
+    if lost := [metric for metric in metrics if metric in apart]:
+        got = f"{', '.join(lost)} of {_outputs(audit)} in the audit and of {_outputs(baseline)} in the baseline"
+        rest = ", ".join(name for name in METRICS if name != "ece" and name not in apart)
+        raise ValueError(f"metrics: received {got}; accepted are audits of the same outputs, or {rest}")
+
+
+def _differ(audit: Mapping[str, Any], baseline: Mapping[str, Any]) -> list[str]:
+    """The kinds of outputs that only one of both models gives."""
+    new, old = audit["model"], baseline["model"]
+    return [kind for kind in DEPENDING if kind in new and kind in old and new[kind] != old[kind]]
+
+
+def _outputs(record: Mapping[str, Any]) -> str:
+    return next((kind for kind in DEPENDING if record["model"].get(kind)), "logits")
+
+
+def _check_saliency(audit: Mapping[str, Any], baseline: Mapping[str, Any]) -> None:
+    """Refuses audits of which one has no saliency similarity, or has that of other inputs.
+
+    Both are of the same steps, apart from those that only the audit has.
+    """
+    steps = {(step["transform"], step["label"]) for step in baseline["steps"]}
+    sides = {"audit": audit, "baseline": baseline}
+    lacking = [name for name, record in sides.items() if not _has_saliency(record, steps)]
+    if len(lacking) == 1:
+        (name,) = lacking
+        other = "baseline" if name == "audit" else "audit"
+        got = f"no si, which the {other} has{_why(sides[name])}"
+        raise ValueError(f"{name}: received {got}; accepted are two audits that have it, or other metrics")
+    if not lacking and audit["data"]["seen"] != baseline["data"]["seen"]:
+        raise ValueError(
+            "audit: received si of other inputs; accepted are those of the baseline (saliency, --saliency)"
+        )
+
+
+def _has_saliency(record: Mapping[str, Any], steps: Collection[tuple[str, str]]) -> bool:
+    """Whether any input has a saliency similarity under any of these steps."""
+    found = [step["values"].get("si") for step in record["steps"] if (step["transform"], step["label"]) in steps]
+    return any(value is not None for similar in found if similar for value in similar["inputs"])
+
+
+def _why(record: Mapping[str, Any]) -> str:
+    """Why an audit has no saliency similarity, as far as it says."""
+    if record["model"].get("gradients") is False:
+        return ", for its model has no gradients"
+    return "" if record["data"]["seen"] else ", for it was made without saliency (saliency, --saliency)"
 
 
 def _one(value: Any) -> Any:
@@ -157,10 +221,8 @@ def _cells(
         name, label = lost[0]
         raise ValueError(f"audit: received without {name} of {label}, which the baseline has; accepted is the same")
     count, seen = audit["data"]["count"], audit["data"]["seen"]
-    if "si" in metrics and seen != baseline["data"]["seen"]:
-        raise ValueError(
-            "audit: received si of other inputs; accepted are those of the baseline (saliency, --saliency)"
-        )
+    if "si" in metrics:
+        _check_saliency(audit, baseline)
     cells = {}
     for step, metric in product(sides[0], metrics):
         there = [metric in side[step] for side in sides]
