@@ -98,6 +98,18 @@ def test_the_highlighted_panel_is_the_signal(build, size):
             assert torch.allclose(panel.signal, exhibit.signal[0], atol=1e-6)
 
 
+def test_a_shift_of_time_is_what_is_seen():
+    """Beside a stretch too, in the card and in the code on it."""
+    torch.set_default_dtype(torch.float32)
+    exhibit = SERIES["time_affine"](LENGTH)
+    namespace = {"torch": torch, "x": exhibit.signal}
+    exec(exhibit.code, namespace)
+    v = torch.tensor([[0.25, 0.5], [-0.25, -0.5]])
+    for time in (exhibit.transform, namespace["time"]):
+        middle = time.act_points(time.element(v), torch.zeros(2, 1, 1))
+        torch.testing.assert_close(middle[:, 0], v[:, :1])
+
+
 def test_coordinates_as_text():
     assert coordinates(Affine("tx", "ty", "angle")) == "tx, ty ∈ [−0.25, 0.25]; angle ∈ [−π, π]"
     assert coordinates(CPAB((3, 3))) == "theta0 … theta33 ∈ [−0.5, 0.5]"

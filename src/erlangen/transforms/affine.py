@@ -215,7 +215,9 @@ class TimeAffine(MatrixGroup):
     r"""Shift and stretch of time, $\exp \begin{bmatrix} \mathrm{stretch} & \mathrm{shift} \\ 0 & 0 \end{bmatrix}$.
 
     `shift > 0` is later (2/L is one sample), `stretch > 0` slower: the log of the factor. With `factored=True` the
-    stretch comes first and the shift after it, $t \mapsto e^{\mathrm{stretch}}\, t + \mathrm{shift}$.
+    stretch comes first and the shift after it, $t \mapsto e^{\mathrm{stretch}}\, t + \mathrm{shift}$, so that the shift
+    is what is seen; the exponential moves the middle by $\mathrm{shift}\, (e^{\mathrm{stretch}} - 1) /
+    \mathrm{stretch}$.
 
     Args:
         *names: "shift", "stretch" or both (the default).

@@ -20,20 +20,20 @@ def _batch(length: int) -> Tensor:
 
 
 def time_affine(length: int) -> Exhibit:
-    """Shift and stretch."""
-    x, transform = _batch(length), TimeAffine()
+    """Shift and stretch, in the factored form."""
+    x, transform = _batch(length), TimeAffine(factored=True)
     rows = []
     for k, (name, most) in enumerate({"shift": 0.25, "stretch": 0.5}.items()):
         v = torch.tensor(THREE)[:, None, None] * torch.eye(2)[k] * most
         rows.append(act_row(name, transform, x, v, [number(most * s) for s in THREE]))
-    text = "Time shifted (later for shift > 0) and stretched (slower for stretch > 0, a log-factor)."
+    text = "Time stretched (slower for stretch > 0, a log-factor), then shifted (later for shift > 0)."
     code = """\
 from erlangen.transforms import TimeAffine
 
-time = TimeAffine()
+time = TimeAffine(factored=True)
 v = torch.tensor([[-0.25, 0.0], [0.0, 0.0], [0.25, 0.0]])  # shift, stretch
 y = time(x, v.unsqueeze(1))"""
-    return Exhibit("TimeAffine", text, transform, code, tuple(rows), x)
+    return Exhibit("TimeAffine(factored=True)", text, transform, code, tuple(rows), x)
 
 
 def time_cpab(length: int) -> Exhibit:
