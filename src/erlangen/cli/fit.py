@@ -54,7 +54,7 @@ class Fit:
 
     transform: Annotated[str | None, tyro.conf.arg(metavar="NAMES", help=TRANSFORM, help_behavior_hint="")] = None
     method: Annotated[
-        Literal["flow", "flow-code", "augerino", "instaaug", "pstn", "stn", "affine", "tta", "none"],
+        Literal["flow", "flow-code", "augerino", "lila", "instaaug", "pstn", "stn", "affine", "tta", "none"],
         tyro.conf.arg(help=METHOD),
     ] = "flow"
 

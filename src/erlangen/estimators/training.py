@@ -113,7 +113,7 @@ def train_run(setting: Setting, folder: Path, *, resume: bool = False, bar: bool
     if resume:
         _check_length(folder, how.length(len(loader)))
     model = build_model(config, about)
-    terms = Terms(config.alpha, config.entropy, config.burn_in or 0, shares=True)
+    terms = Terms(config.alpha, config.entropy, config.burn_in or 0, shares=True, size=len(setting.train))
     objective = METHODS[config.method].objective(model, terms)
     if stored is None or _goes_on(stored, config):  # after all that may refuse a setting
         write_record(folder, {**record, UNFINISHED: True})
@@ -126,13 +126,13 @@ def train_run(setting: Setting, folder: Path, *, resume: bool = False, bar: bool
 def training_config(config: RunConfig, per_epoch: int, folder: Path, resume: bool) -> Config:
     """The settings of `erlangen.train.fit`; ten validations, for they cost as much as many steps."""
     length = config.steps or (config.epochs or 0) * per_epoch
-    optimiser, rate = Optimiser("adamw", config.lr, clip=5.0, schedule=Cosine(0.1)), METHODS[config.method].rate
+    optimiser, method = Optimiser("adamw", config.lr, clip=5.0, schedule=Cosine(0.1)), METHODS[config.method]
     return Config(
         validate_every=max(1, length // 10),
         epochs=config.epochs,
         steps=config.steps,
         optimiser=optimiser,
-        groups={} if rate == 1 else {"conditional": replace(optimiser, lr=rate * config.lr)},
+        groups={} if method.rate == 1 else dict.fromkeys(method.fast, replace(optimiser, lr=method.rate * config.lr)),
         seed=config.seed,
         precision=config.precision,
         compile=config.compile,

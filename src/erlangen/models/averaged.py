@@ -3,12 +3,13 @@ r"""Predictions averaged over transformations of the input."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Literal, NamedTuple, Self, get_args
 
 import torch
 from torch import Tensor, nn
 from torch.distributions import Distribution
+from torch.func import functional_call
 
 from ..distributions import Conditional, Points, check_over, enumerates, quadrature
 from ..distributions.circle import shortest
@@ -179,9 +180,10 @@ class Averaged(nn.Module):
         """Inputs in the type of the classifier, see `signal_like`."""
         return signal_for(x, self.model, self.transform.bounds)
 
-    def classify(self, x: Tensor) -> Tensor:
-        """The logits of inputs as they are, `(B, K)`."""
-        logits = self.output_fn(self.model(x if self.normalise is None else self.normalise(x)))
+    def classify(self, x: Tensor, weights: Mapping[str, Tensor] | None = None) -> Tensor:
+        """The logits of inputs as they are, `(B, K)`; with other weights, by name, in place of the classifier's own."""
+        x = x if self.normalise is None else self.normalise(x)
+        logits = self.output_fn(self.model(x) if weights is None else functional_call(self.model, dict(weights), (x,)))
         ok = logits.ndim == 2 and len(logits) == len(x)
         return check_tensor("model", logits, f"a classifier with logits ({len(x)}, K)", ok)
 

@@ -8,6 +8,7 @@ from .fixed import HandMade, Plain
 from .instaaug import EntropyBand, InstaAug
 from .invariance import REGULARISERS, InvarianceController, InvarianceRegularised
 from .learning_to_transform import LearningToTransform
+from .marginal_likelihood import MarginalLikelihood, complexity
 from .methods import METHODS, Method, Terms
 from .pose import PoseLikelihood
 from .prototypes import Blur, PrototypeInference
@@ -32,6 +33,7 @@ __all__ = [
     "InvarianceRegularised",
     "KnownPoses",
     "LearningToTransform",
+    "MarginalLikelihood",
     "Method",
     "Objective",
     "Plain",
@@ -42,6 +44,7 @@ __all__ = [
     "Terms",
     "TransformLikelihood",
     "TwoStages",
+    "complexity",
     "variance_about_mean",
     "watch_similarity",
 ]

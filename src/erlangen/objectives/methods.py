@@ -27,6 +27,7 @@ from .base import AveragedObjective
 from .fixed import HandMade, Plain
 from .instaaug import InstaAug
 from .learning_to_transform import LearningToTransform
+from .marginal_likelihood import MarginalLikelihood
 from .pstn import PSTN
 
 __all__ = ["METHODS", "Method", "Terms"]
@@ -46,6 +47,7 @@ class Terms(NamedTuple):
         burn_in: for how many steps the classifier is trained alone.
         original: the weight of the cross-entropy of the untransformed input.
         shares: whether Augerino's widths are shares of the ranges, and added; their norm, as published, if not.
+        size: the number of inputs of the training set.
     """
 
     alpha: float | None = None
@@ -53,6 +55,7 @@ class Terms(NamedTuple):
     burn_in: int = 0
     original: float = 1.0
     shares: bool = False
+    size: int = 1
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,8 @@ class Method:
         conditional: makes the distribution, from a transform and the channels of an image or a series.
         objective: makes what trains it.
         averaging: how predictions are averaged, where it differs from the defaults of `Averaged`.
-        rate: the learning rate of its distribution, as a share of the classifier's.
+        rate: the learning rate of `fast`, as a share of the classifier's.
+        fast: what learns at that rate, see `AveragedObjective.parameter_groups`.
     """
 
     about: str
@@ -78,6 +82,7 @@ class Method:
     objective: Callable[[Averaged, Terms], AveragedObjective]
     averaging: Mapping[str, Any] = field(default_factory=dict)
     rate: float = 1.0
+    fast: tuple[str, ...] = ("conditional",)
 
 
 def _encoder(transform: Transform, channels: int) -> nn.Module:
@@ -137,6 +142,11 @@ def _augerino(averaged: Averaged, terms: Terms) -> AveragedObjective:
     return Augerino(averaged, terms.alpha or 0.0, **own)
 
 
+def _lila(averaged: Averaged, terms: Terms) -> AveragedObjective:
+    """Without the untransformed input, whose cross-entropy is no part of the likelihood."""
+    return MarginalLikelihood(averaged, terms.size, burn_in=terms.burn_in)
+
+
 def _pstn(averaged: Averaged, terms: Terms) -> AveragedObjective:
     return PSTN(averaged, terms.alpha or 0.0, burn_in=terms.burn_in, original=terms.original)
 
@@ -168,6 +178,12 @@ METHODS: dict[str, Method] = {
         "Augerino: one range of transformations is learned for all inputs.",
         *(True, True, 0.1, _one_range, _augerino),
         rate=FASTER,
+    ),
+    "lila": Method(
+        "LILA: one range of transformations is learned for all inputs, by the marginal likelihood of the labels.",
+        *(True, True, None, _one_range, _lila, {"space": "logit"}),
+        rate=FASTER,
+        fast=("conditional", "prior"),
     ),
     "instaaug": Method(
         "InstaAug: every input has its own range of each coordinate.",

@@ -98,7 +98,7 @@ def build(config: Training) -> AveragedObjective:
     burn_in = own.burn_in * (len(data) // own.batch) if method.learned else 0
     # As published, without the loss of the untransformed input.
     alpha = own.alpha if config.method in FLOWS else method.alpha
-    return method.objective(averaged, Terms(alpha, burn_in=burn_in, original=0.0))
+    return method.objective(averaged, Terms(alpha, burn_in=burn_in, original=0.0, size=len(data)))
 
 
 def how(objective: AveragedObjective, config: Training, device: str) -> Config:

@@ -1,0 +1,238 @@
+"""LILA's objective: Laplace's approximation of the marginal likelihood, and what of it a part of the data gives."""
+
+import itertools
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.func import functional_call, jacrev
+
+from erlangen.distributions import Categorical, GlobalUniform, MeanFieldUniform, RealNVP
+from erlangen.models import Averaged
+from erlangen.objectives import MarginalLikelihood, complexity
+from erlangen.train import Config, Optimiser, TensorLoader, fit, fit_many
+from erlangen.transforms import Affine, Flips
+
+X = torch.rand(6, 1, 8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+Y = torch.tensor([0, 1, 2, 0, 1, 2])
+
+
+def classifier():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 4), nn.Tanh(), nn.Linear(4, 3)).double()
+
+
+def averaged(conditional=GlobalUniform, net=None, transform=None, **kwargs):
+    transform = transform or Affine("angle", "tx").double()
+    encoder = None if conditional is GlobalUniform else nn.Sequential(nn.Flatten(), nn.Linear(64, 5))
+    own = {"layers": 2, "width": 8} if conditional is RealNVP else {}
+    q = conditional.over(transform, 5, encoder=encoder, **own).double()
+    return Averaged(net or classifier(), transform, q, **{"samples": 4, "space": "logit"} | kwargs)
+
+
+def setting(views=3):
+    """A classifier of averaged logits, weights and precisions, and inputs with views."""
+    net, torch_rng = classifier(), torch.Generator().manual_seed(1)
+    weights = dict(net.named_parameters())
+    inputs = torch.rand(5, views, 1, 8, 8, dtype=torch.float64, generator=torch_rng)
+
+    def scores(w, x):
+        return functional_call(net, dict(w), (x,)).mean(0)
+
+    return scores, weights, torch.tensor([0.5, 2.0, 1.0, 3.0], dtype=torch.float64), inputs
+
+
+def determinant(scores, weights, precision, inputs, curvature=lambda p: p.diag() - p.outer(p)):
+    """Half the log-determinant over weights, for each input, from whole Jacobians."""
+    names, total = list(weights), 0
+    scale = torch.cat([d.rsqrt().expand(weights[n].numel()) for n, d in zip(names, precision, strict=True)])
+    for x in inputs:
+        jacobian = jacrev(lambda w, x=x: scores(w, x))(dict(weights))
+        j = torch.cat([jacobian[n].flatten(1) for n in names], 1) * scale
+        total = total + j.T @ curvature(scores(weights, x).softmax(-1)) @ j
+    return torch.linalg.slogdet(torch.eye(len(total), dtype=total.dtype) + total)[1] / (2 * len(inputs))
+
+
+def test_the_determinant_over_inputs_is_that_over_weights():
+    scores, weights, precision, inputs = setting()
+    ours = complexity(scores, weights, precision, (inputs,))
+    torch.testing.assert_close(ours, determinant(scores, weights, precision, inputs), rtol=1e-10, atol=0)
+    wrong = determinant(scores, weights, precision, inputs, curvature=torch.diag)  # outputs as if they were independent
+    assert not torch.isclose(ours, wrong, rtol=1e-3)
+
+
+def test_parts_bound_the_whole():
+    """The mean over all parts of a size is never below the whole, and falls with the size."""
+    scores, weights, precision, inputs = setting()
+
+    def over(size):
+        parts = itertools.combinations(range(len(inputs)), size)
+        return torch.stack([complexity(scores, weights, precision, (inputs[list(p)],)) for p in parts]).mean()
+
+    means = torch.stack([over(size) for size in (1, 2, 3, 4, 5)])
+    assert (means.diff() < 0).all()
+    torch.testing.assert_close(means[-1], complexity(scores, weights, precision, (inputs,)))
+
+
+def test_few_outputs_bound_the_whole():
+    scores, weights, precision, inputs = setting()
+    torch.manual_seed(0)
+    drawn = torch.stack([complexity(scores, weights, precision, (inputs,), outputs=1) for _ in range(60)])
+    assert len(drawn.round(decimals=9).unique()) == 3  # one value for each output
+    assert drawn.unique().mean() > complexity(scores, weights, precision, (inputs,))
+    every = complexity(scores, weights, precision, (inputs,), outputs=99)
+    torch.testing.assert_close(every, complexity(scores, weights, precision, (inputs,)))
+
+
+def test_gradients():
+    """Of views and precisions those of the formula, of weights none."""
+    scores, weights, precision, inputs = setting()
+    assert torch.autograd.gradcheck(
+        lambda x, d: complexity(scores, weights, d, (x,)), (inputs[:2].requires_grad_(), precision.requires_grad_())
+    )
+    value = complexity(scores, weights, precision, (inputs,))
+    assert all(g is None for g in torch.autograd.grad(value, list(weights.values()), allow_unused=True))
+
+
+def test_where_a_class_is_certain_gradients_are_finite():
+    x = torch.tensor([[400.0, -400.0, 0.0]], requires_grad=True)
+    value = complexity(lambda w, x: w["w"] * x, {"w": torch.ones(3)}, torch.ones(1), (x,))
+    assert torch.autograd.grad(value, x)[0].isfinite().all()
+
+
+def test_the_three_terms():
+    objective = MarginalLikelihood(averaged(), 100, precision=2.0)
+    torch.manual_seed(3)
+    losses = objective((X, Y))
+    torch.manual_seed(3)
+    likelihood = F.cross_entropy(objective.averaged(X).views.mean(0), Y)
+    price = objective.complexity(X)
+    weights = torch.cat([w.flatten() for w in objective.averaged.model.parameters()])
+    torch.testing.assert_close(losses["cross_entropy"], likelihood)
+    torch.testing.assert_close(losses["prior"], 2 * weights.square().sum() / 200)
+    torch.testing.assert_close(losses["complexity"], price)
+    torch.testing.assert_close(losses["loss"], likelihood + losses["prior"] + price)
+    losses = objective.eval()((X, Y))
+    torch.testing.assert_close(losses["loss"], losses["cross_entropy"])
+
+
+def test_averages_over_more_are_simpler():
+    """For a network of random weights, and inputs that are all turned."""
+    narrow, wide = (
+        MarginalLikelihood(averaged(), 100, inputs=6, outputs=3, views=200).requires_grad_(False) for _ in range(2)
+    )
+    wide.averaged.conditional.raw.fill_(3.0)
+    narrow.averaged.conditional.raw.fill_(-5.0)
+    torch.manual_seed(0)
+    assert wide.complexity(X) < 0.9 * narrow.complexity(X)
+
+
+def test_what_is_trained():
+    objective = MarginalLikelihood(averaged(), 100, burn_in=1)
+    groups = objective.parameter_groups()
+    assert {name: len(group) for name, group in groups.items()} == {"classifier": 4, "conditional": 1, "prior": 1}
+    for step in range(2):
+        objective.zero_grad()
+        objective((X, Y))["loss"].backward()
+        trained = {name: any(p.grad is not None for p in group) for name, group in groups.items()}
+        assert trained == {"classifier": True, "conditional": step == 1, "prior": step == 1}
+
+
+@pytest.mark.parametrize("conditional", [MeanFieldUniform, RealNVP])
+def test_distributions_of_each_input(conditional):
+    objective = MarginalLikelihood(averaged(conditional), 100)
+    objective((X, Y))["loss"].backward()
+    assert all(p.grad.isfinite().all() for p in objective.averaged.conditional.parameters() if p.grad is not None)
+
+
+def test_finitely_many_transformations_have_their_weights():
+    objective = MarginalLikelihood(averaged(Categorical, transform=Flips().double()), 100)
+    objective.complexity(X).backward()
+    assert any(p.grad is not None and p.grad.abs().sum() > 0 for p in objective.averaged.conditional.parameters())
+
+
+def test_layers_that_look_at_a_batch_or_draw():
+    net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Dropout(), nn.Linear(144, 3))
+    objective = MarginalLikelihood(averaged(net=net.double()), 100)
+    losses = objective((X, Y))
+    losses["loss"].backward()
+    assert losses["complexity"].isfinite()
+    assert all(part.training for part in net.modules())
+    assert int(net[1].num_batches_tracked) == 1
+
+
+def blobs(n, *, seed=0, turned=True):
+    """Spots near the centre or far from it, at any angle; or right and left of it, whose angle is their class."""
+    noise = torch.Generator().manual_seed(seed)
+    y = torch.randint(2, (n,), generator=noise)
+    angle = 2 * math.pi * torch.rand(n, generator=noise) if turned else math.pi * y
+    radius = torch.where(y == 0, 0.25, 0.6) if turned else torch.full((n,), 0.5)
+    grid = torch.linspace(-1, 1, 12)
+    gap = (grid - (radius * angle.cos())[:, None])[:, None, :] ** 2 + (grid - (radius * angle.sin())[:, None])[
+        ..., None
+    ] ** 2
+    return (-gap / 0.03).exp().unsqueeze(1), y
+
+
+def learned(x, y, steps=250):
+    """The half-width of the angle after training."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(144, 16), nn.Tanh(), nn.Linear(16, 2))
+    transform = Affine("angle")
+    model = Averaged(net, transform, GlobalUniform.over(transform, 1), samples=4, space="logit")
+    rates = dict.fromkeys(("conditional", "prior"), Optimiser("adam", lr=0.05))
+    how = Config(steps=steps, optimiser=Optimiser("adam", lr=0.01), groups=rates, accelerator="cpu", progress=False)
+    fit(MarginalLikelihood(model, len(x), burn_in=25), TensorLoader(x, y, batch_size=64), how)
+    return model.conditional.half_width.item()
+
+
+def test_the_data_say_how_far():
+    """Without a weight to choose: turned inputs give a wide range, inputs whose angle is their class a narrow one."""
+    wide, narrow = (learned(*blobs(256, turned=turned)) for turned in (True, False))
+    assert wide > 2.0
+    assert narrow < 1.0
+
+
+def test_many_are_trained_as_one():
+    torch.manual_seed(0)
+    x, y = blobs(32)
+
+    def objective(seed):
+        torch.manual_seed(seed)
+        net = nn.Sequential(nn.Flatten(), nn.Linear(144, 2))
+        transform = Affine("angle")
+        model = Averaged(net, transform, GlobalUniform.over(transform, 1), samples=2, space="logit")
+        return MarginalLikelihood(model, 32, burn_in=1, inputs=4, views=2, outputs=2)
+
+    def loader():
+        return TensorLoader(x, y, batch_size=8, shuffle=False)
+
+    how = Config(steps=3, optimiser=Optimiser("sgd", lr=0.1), accelerator="cpu", progress=False)
+    alone, together = objective(0), [objective(0), objective(1)]
+    fit(alone, loader(), how)
+    fit_many(together, [loader(), loader()], how)
+    for own, same in zip(alone.parameters(), together[0].parameters(), strict=True):
+        torch.testing.assert_close(own, same, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("make", "match"),
+    [
+        (lambda: MarginalLikelihood(averaged(space="prob"), 10), r"averaged: received one with space='prob'"),
+        (lambda: MarginalLikelihood(averaged(identity=True), 10), r"averaged: received .* identity=True"),
+        (
+            lambda: MarginalLikelihood(averaged(frozen=["model"]), 10),
+            r"averaged: received a classifier without weights",
+        ),
+        (lambda: MarginalLikelihood(averaged(), 0), "size: received int 0"),
+        (lambda: MarginalLikelihood(averaged(), 10, views=0), "views: received int 0"),
+        (lambda: MarginalLikelihood(averaged(), 10, outputs=0), "outputs: received int 0"),
+        (lambda: MarginalLikelihood(averaged(), 10, inputs=1.5), "inputs: received float 1.5"),
+        (lambda: MarginalLikelihood(averaged(), 10, precision=0.0), "precision: received float 0"),
+    ],
+)
+def test_bad_arguments(make, match):
+    with pytest.raises(ValueError, match=match):
+        make()
