@@ -325,8 +325,8 @@ def test_some_rows_of_a_table():
     assert config.datasets == ("mnist",)
     assert config.methods == ("none", "flow")
     assert {each[0] for each in ALL["ltt/figure6"].config(methods=("augerino",)).methods} == {"augerino"}
-    with pytest.raises(ValueError, match=r"methods: received 'lila' for ltt/table1; accepted are none, affine, tta"):
-        ALL["ltt/table1"].config(methods=("lila",))
+    with pytest.raises(ValueError, match=r"methods: received 'gila' for ltt/table1; accepted are none, affine, tta"):
+        ALL["ltt/table1"].config(methods=("gila",))
     with pytest.raises(
         ValueError, match=r"datasets: received for ltt/figure2, which has none; accepted are pair, seed, device$"
     ):

@@ -62,6 +62,7 @@ LABELLED = {
     "none": "no augmentation",
     "affine": "hand-made augmentation, all angles",
     "augerino": "Augerino",
+    "lila": "LILA",
     "instaaug": "InstaAug",
     "flow": "flow of Learning to Transform",
     "sgm": "natural variations",

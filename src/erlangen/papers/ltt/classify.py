@@ -110,9 +110,11 @@ def how(objective: AveragedObjective, config: Training, device: str) -> Config:
     slowly = (
         Within(WarmupCosine(own.rising), objective.burn_in, steps - objective.burn_in) if own.rising else Constant()
     )
+    own_rate = Optimiser("adam", lr=own.rate, schedule=slowly)
     groups = {
         "scalars": replace(own.classifier, lr=own.classifier.lr / 10),
-        "conditional": Optimiser("adam", lr=own.rate, schedule=slowly),
+        "conditional": own_rate,
+        "prior": own_rate,
     }
     return Config(
         epochs=own.epochs,
