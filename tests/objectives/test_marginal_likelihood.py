@@ -10,13 +10,20 @@ from torch import nn
 from torch.func import functional_call, jacrev
 
 from erlangen.distributions import Categorical, GlobalUniform, MeanFieldUniform, RealNVP
-from erlangen.models import Averaged
-from erlangen.objectives import MarginalLikelihood, complexity
+from erlangen.models import Averaged, Mirror
+from erlangen.objectives import METHODS, MarginalLikelihood, Terms, complexity
 from erlangen.train import Config, Optimiser, TensorLoader, fit, fit_many
 from erlangen.transforms import Affine, Flips
 
 X = torch.rand(6, 1, 8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
 Y = torch.tensor([0, 1, 2, 0, 1, 2])
+
+
+WEIGHTS = {"w": torch.zeros(2, 3, dtype=torch.float64)}
+
+
+def linear(weights, x):
+    return weights["w"] @ x
 
 
 def classifier():
@@ -163,6 +170,40 @@ def test_layers_that_look_at_a_batch_or_draw():
     assert int(net[1].num_batches_tracked) == 1
 
 
+def test_normalisation_that_draws_or_looks_at_a_batch():
+    normalise = nn.Sequential(Mirror(), nn.BatchNorm2d(1).double())
+    losses = MarginalLikelihood(averaged(normalise=normalise), 100)((X, Y))
+    assert losses["complexity"].isfinite()
+    assert normalise.training
+    assert int(normalise[1].num_batches_tracked) == 1
+
+
+def test_attention():
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    net = nn.Sequential(nn.Flatten(1, 2), layer, nn.Flatten(), nn.Linear(64, 3)).double()
+    objective = MarginalLikelihood(averaged(net=net), 100)
+    objective((X, Y))["loss"].backward()
+    assert objective.averaged.conditional.raw.grad.isfinite().all()
+
+
+def test_what_cannot_be_mapped_over_is_said():
+    class Decides(nn.Linear):
+        def forward(self, x):
+            return super().forward(x) if x.sum() > 0 else -super().forward(x)
+
+    objective = MarginalLikelihood(averaged(net=nn.Sequential(nn.Flatten(), Decides(64, 3)).double()), 100)
+    with pytest.raises(ValueError, match="averaged: received a classifier with an operation that torch cannot map"):
+        objective((X, Y))
+
+
+def test_great_jacobians():
+    """In single precision the determinant was NaN."""
+    x = (1000 * (1 + 1e-4 * torch.rand(16, 3, generator=torch.Generator().manual_seed(0)))).float()
+    ours = complexity(linear, {"w": WEIGHTS["w"].float()}, torch.ones(1).float(), (x,))
+    exact = complexity(linear, WEIGHTS, torch.ones(1).double(), (x.double(),))
+    torch.testing.assert_close(ours.double(), exact, rtol=1e-3, atol=0)
+
+
 def blobs(n, *, seed=0, turned=True):
     """Spots near the centre or far from it, at any angle; or right and left of it, whose angle is their class."""
     noise = torch.Generator().manual_seed(seed)
@@ -231,6 +272,14 @@ def test_many_are_trained_as_one():
         (lambda: MarginalLikelihood(averaged(), 10, outputs=0), "outputs: received int 0"),
         (lambda: MarginalLikelihood(averaged(), 10, inputs=1.5), "inputs: received float 1.5"),
         (lambda: MarginalLikelihood(averaged(), 10, precision=0.0), "precision: received float 0"),
+        (lambda: METHODS["lila"].objective(averaged(), Terms()), "size: received int 0"),
+        (
+            lambda: complexity(linear, WEIGHTS, torch.ones(2), (torch.ones(2, 3),)),
+            "precision: received a float64 tensor",
+        ),
+        (lambda: complexity(linear, WEIGHTS, 1.0, (torch.ones(2, 3),)), "precision: received float 1"),
+        (lambda: complexity(linear, WEIGHTS, torch.ones(1), (torch.ones(0, 3),)), "inputs: received a float64 tensor"),
+        (lambda: complexity(linear, WEIGHTS, torch.ones(1), (torch.ones(2, 3),), 0), "outputs: received int 0"),
     ],
 )
 def test_bad_arguments(make, match):

@@ -8,12 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.func import vjp, vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ..distributions import quadrature
 from ..metrics.outputs import evaluating
 from ..models import Averaged, Prediction
 from ..utils.compiling import uncompiled
-from ..utils.shapes import check_count, check_positive
+from ..utils.shapes import check_count, check_positive, check_tensor
 from .base import AveragedObjective, labelled
 
 __all__ = ["MarginalLikelihood", "complexity"]
@@ -35,13 +36,15 @@ class MarginalLikelihood(AveragedObjective):
 
     Differs from LILA, whose determinant is Kronecker-factored and made anew over the whole training set after each
     epoch: ours is the stochastic bound that its authors found later, of a few inputs in each step (`complexity`). It
-    asks for no special layers, and learns any distribution, not one range alone.
+    takes layers of any kind that `torch.func` maps over, batch normalisation too, and any distribution, not one range
+    alone.
 
     Args:
         averaged: the model, with `space="logit"`.
         size: the number of inputs of the training set.
         inputs: so many of each batch are in the determinant; more make the bound tighter.
-        views: of each of these. The scatter of few is taken for complexity, which holds back wide ranges.
+        views: of each of these, all in memory at a time. The scatter of few is taken for complexity, which holds back
+            wide ranges.
         outputs: so many of the classifier's are in the determinant, drawn anew in each step.
         precision: the initial $\delta$.
         **kwargs: burn_in, original and equivariance, see `AveragedObjective`. Precisions are kept in the burn-in.
@@ -81,10 +84,10 @@ class MarginalLikelihood(AveragedObjective):
     def forward(self, batch: Sequence[Tensor]) -> dict[str, Tensor]:
         """In training all terms, divided by the size; in evaluation the cross-entropy."""
         x, _ = labelled(batch)
-        burns = self.branch()
         losses = super().forward(batch)
         if not self.training:
             return losses
+        burns = "cross_entropy" not in losses  # those of inputs as they are
         precision = self.log_precision.detach().exp() if burns else self.log_precision.exp()
         squares = torch.stack([w.square().sum() for w in self._weights().values()])
         extra = {"prior": (precision * squares).sum() / (2 * self.size)}
@@ -106,10 +109,21 @@ class MarginalLikelihood(AveragedObjective):
         def scores(weights: Mapping[str, Tensor], views: Tensor, shares: Tensor) -> Tensor:
             return shares @ averaged.classify(views, weights)
 
-        # In evaluation mode: with noise, or with layers that look at the whole batch, one input has no Jacobian.
-        with evaluating(averaged.model), torch.autocast(x.device.type, enabled=False):
-            inputs = averaged.transform(x, points.v).transpose(0, 1), points.log_weights.exp().T
-            return complexity(scores, self._weights(), self.log_precision.exp(), inputs, self.outputs)
+        inputs = averaged.transform(x, points.v).transpose(0, 1), points.log_weights.exp().T
+        # In evaluation mode: with noise, or with layers that look at the whole batch, one input has no Jacobian. And
+        # with plain attention, for the others cannot be differentiated twice.
+        with (
+            evaluating(averaged),
+            torch.autocast(x.device.type, enabled=False),
+            sdpa_kernel(SDPBackend.MATH),
+        ):
+            try:
+                return complexity(scores, self._weights(), self.log_precision.exp(), inputs, self.outputs)
+            except RuntimeError as error:
+                if not any(name in str(error) for name in ("vmap", "functorch", "torch.func")):
+                    raise
+                got = f"a classifier with an operation that torch cannot map over inputs ({error})"
+                raise ValueError(f"averaged: received {got}; accepted are others") from error
 
     def _weights(self) -> dict[str, Tensor]:
         """The classifier's weights with a prior, by name."""
@@ -148,13 +162,17 @@ def complexity(
         >>> torch.allclose(alone, (1 + x[0] @ x[0] / 2).log() / 2)
         True
     """
+    count = len(weights)
+    check_tensor("precision", precision, f"a ({count},) tensor", getattr(precision, "shape", None) == (count,))
+    for x in inputs:
+        check_tensor("inputs", x, "tensors (B, ...) with B > 0", x.ndim > 0 and len(x) == len(inputs[0]) > 0)
     held = {name: w.detach() for name, w in weights.items()}
     chosen, share = slice(None), 1.0
     if outputs is not None:
         with torch.no_grad():
-            count = scores(held, *(part[0] for part in inputs)).shape[-1]
-        outputs = min(outputs, count)
-        chosen, share = torch.rand(count, device=precision.device).topk(outputs).indices, count / outputs
+            most = scores(held, *(part[0] for part in inputs)).shape[-1]
+        few = min(check_count("outputs", outputs), most)
+        chosen, share = torch.rand(most, device=precision.device).topk(few).indices, most / few
 
     def jacobian(*one: Tensor) -> dict[str, Tensor]:
         logits, pull, *_ = vjp(lambda w: scores(w, *one), held)
@@ -164,6 +182,8 @@ def complexity(
 
     parts = zip(vmap(jacobian)(*inputs).values(), precision.rsqrt(), strict=True)
     rows = torch.cat([g.reshape(g.shape[0] * g.shape[1], -1) * scale for g, scale in parts], 1)
-    whole = torch.eye(len(rows), dtype=rows.dtype, device=rows.device) + rows @ rows.T
+    # Beside the squares of great Jacobians single precision loses the 1, without which nothing is positive definite.
+    exact = rows if rows.device.type == "mps" else rows.double()
+    whole = torch.eye(len(exact), dtype=exact.dtype, device=exact.device) + exact @ exact.T
     triangle = torch.linalg.cholesky_ex(whole).L  # whose errors are not looked at: that would wait for the device
-    return share * triangle.diagonal().log().sum() / len(inputs[0])
+    return share * triangle.diagonal().log().sum().to(rows.dtype) / len(inputs[0])

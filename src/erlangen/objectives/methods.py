@@ -47,7 +47,7 @@ class Terms(NamedTuple):
         burn_in: for how many steps the classifier is trained alone.
         original: the weight of the cross-entropy of the untransformed input.
         shares: whether Augerino's widths are shares of the ranges, and added; their norm, as published, if not.
-        size: the number of inputs of the training set.
+        size: the number of inputs of the training set, for LILA.
     """
 
     alpha: float | None = None
@@ -55,7 +55,7 @@ class Terms(NamedTuple):
     burn_in: int = 0
     original: float = 1.0
     shares: bool = False
-    size: int = 1
+    size: int = 0
 
 
 @dataclass(frozen=True)
