@@ -96,19 +96,20 @@ def test_the_methods_are_those_of_the_library():
     assert set(re.findall(r"^\| `([\w-]+)` \|", page.partition("## Methods")[2], re.MULTILINE)) >= set(METHODS)
 
 
-def test_the_help_names_every_net(capsys):
+def test_the_help_names_every_net_and_method(capsys):
     with pytest.raises(SystemExit):
         fit("--help")
     said = capsys.readouterr().out
     assert [name for name in NETS if not re.search(rf"\b(?<!-){name}\b", said)] == []
+    assert [name for name in METHODS if not re.search(rf"\b(?<!-){name}:", said)] == []
 
 
-@pytest.mark.parametrize("method", ["augerino", "instaaug", "pstn", "stn", "affine", "tta", "none"])
+@pytest.mark.parametrize("method", ["augerino", "lila", "instaaug", "pstn", "stn", "affine", "tta", "none"])
 def test_every_method(method, shapes, tmp_path, capsys):
     assert fit(shapes, "--method", method, "--output", "run", "--validation", "0") == 0
     assert ("averaged" in capsys.readouterr().out) == (method not in ("affine", "none"))
     page = (tmp_path / "run" / "report.html").read_text()
-    assert ("Learned distributions" in page) == (method in ("augerino", "instaaug", "pstn", "stn"))
+    assert ("Learned distributions" in page) == (method in ("augerino", "lila", "instaaug", "pstn", "stn"))
     assert ("Views" in page) == (method != "none")
     assert load_run("run").config.method == method
 

@@ -11,7 +11,8 @@ from torch.func import functional_call, jacrev
 
 from erlangen.distributions import Categorical, GlobalUniform, MeanFieldUniform, RealNVP
 from erlangen.models import Averaged, Mirror
-from erlangen.objectives import METHODS, MarginalLikelihood, Terms, complexity
+from erlangen.objectives import METHODS, MarginalLikelihood, Terms
+from erlangen.objectives.marginal_likelihood import complexity
 from erlangen.train import Config, Optimiser, TensorLoader, fit, fit_many
 from erlangen.transforms import Affine, Flips
 

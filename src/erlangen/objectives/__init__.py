@@ -8,7 +8,7 @@ from .fixed import HandMade, Plain
 from .instaaug import EntropyBand, InstaAug
 from .invariance import REGULARISERS, InvarianceController, InvarianceRegularised
 from .learning_to_transform import LearningToTransform
-from .marginal_likelihood import MarginalLikelihood, complexity
+from .marginal_likelihood import MarginalLikelihood
 from .methods import METHODS, Method, Terms
 from .pose import PoseLikelihood
 from .prototypes import Blur, PrototypeInference
@@ -44,7 +44,6 @@ __all__ = [
     "Terms",
     "TransformLikelihood",
     "TwoStages",
-    "complexity",
     "variance_about_mean",
     "watch_similarity",
 ]
