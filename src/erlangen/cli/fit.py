@@ -33,8 +33,8 @@ TRANSFORM = (
 METHOD = (
     "flow: a distribution for each image (Learning to Transform); flow-code: the same, as its published code does it; "
     "augerino: one range for all; lila: the same, by the marginal likelihood; instaaug: a range for each image; pstn: "
-    "a transformation of each image, with its uncertainty; stn: without; affine: augmentation by hand; tta: averaging at "
-    "test time only; none: the classifier alone."
+    "a transformation of each image, with its uncertainty; stn: without; affine: augmentation by hand; tta: averaging "
+    "at test time only; none: the classifier alone."
 )
 Switch: TypeAlias = Annotated[bool, tyro.conf.FlagCreatePairsOff]
 
