@@ -458,12 +458,30 @@ class MovesMasksBack(Affine):
         return super().act_mask(self.inverse(g), mask)
 
 
+class MovesMasksTooFar(Affine):
+    def act_mask(self, g, mask):
+        return super().act_mask(self.element(1.5 * self.element_log(g)), mask)
+
+
+class LosesMasks(Affine):
+    def act_mask(self, g, mask):
+        return 0 * super().act_mask(g, mask)
+
+
 @pytest.mark.parametrize("names", [("angle",), ("tx",), ("shear", "ty")])
-@pytest.mark.parametrize("wrong", [LeavesMasks, MovesMasksBack])
+@pytest.mark.parametrize("wrong", [LeavesMasks, MovesMasksBack, MovesMasksTooFar, LosesMasks])
 def test_masks_that_do_not_move_with_the_content_are_caught(wrong, names):
     for seed in range(3):
         with pytest.raises(AssertionError, match="a mask does not move with the content"):
             check_transform(wrong(*names), seed=seed)
+
+
+def test_a_mask_that_hardly_moves_passes():
+    transform = Affine("sx", "shear", "sy", "angle", factored=True)
+    rows = [[0, 0, -1.744e-2, 0], [3.2677e-2, -0.13601, 0.16904, -0.3], [0.2, -3.0259e-2, -0.15901, -0.1462]]
+    check_transform(transform, v=torch.tensor(rows), tolerance=1e-9)
+    for share in (1e-4, 1e-2, 1e-1):
+        check_transform(transform, v=share * torch.tensor(rows), tolerance=1e-9)
 
 
 @pytest.mark.parametrize("check", [check_transform, check_group])

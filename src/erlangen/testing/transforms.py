@@ -19,6 +19,7 @@ from ..transforms.spatial import Spatial
 from ..transforms.warp import to_pixels
 from ..utils import seeds
 from ..utils.shapes import describe
+from .masks import check_masks
 from .requirements import gap, require
 from .signals import Size, blob, middle, texture
 
@@ -57,8 +58,8 @@ def check_transform(
 
     Identity at the origin, shapes with any sample dimensions, samples that agree with one at a time, rows that depend
     on their own input only, no state, gradients to coordinates and signal against finite differences, points that
-    move with the content, masks that keep their values, inverses that undo (or a `ValueError`), types, and
-    `ValueError`s for bad input.
+    move with the content, masks that move with the points and keep their values, inverses that undo (or a
+    `ValueError`), types, and `ValueError`s for bad input.
 
     Args:
         transform: an instance.
@@ -86,7 +87,7 @@ def check_transform(
     _periods(transform, v, x)
     _gradients(transform, v, x, generator)
     _points(transform, v, size)
-    _masks(transform, v, x)
+    check_masks(transform, v, x)
     _inverse(transform, v, x, tolerance)
     _types(transform, v, x)
     _refuses(transform, v, x)
@@ -206,25 +207,6 @@ def _points(transform: Transform, v: Tensor, size: Size) -> None:
     off = (where - expected).abs().amax(-1) * max(size) / 2
     ok = off < torch.where(whole, fine, 5.0)
     require(ok[inside].all(), f"points do not move with the content: off by {off[inside].max().item():.2f} pixels")
-
-
-def _masks(transform: Transform, v: Tensor, x: Tensor) -> None:
-    mask = (x[:, :1] > 0.2).long() * 7
-    g = transform.element(v)
-    moved = transform.act_mask(g, mask)
-    require(moved.dtype == mask.dtype, f"a mask of int64 came back as {moved.dtype}")
-    require(torch.isin(moved, torch.tensor([0, 7])).all(), "a mask came back with values that it did not have")
-    # Nearest neighbour and interpolation agree on which side of a threshold a pixel lies, but for the rim.
-    soft = transform.act(g, (mask / 7).double().expand(-1, 3, *mask.shape[2:]) * 0.5).mean(1) > 0.2
-    hard = moved[:, 0] == 7
-    overlap, still = ((soft & m).sum() / (soft | m).sum().clamp_min(1) for m in (hard, mask[:, 0] == 7))
-    if transform.acts_on == "colours":
-        require(torch.equal(moved, mask), "a change of colours moved a mask")
-    else:
-        ok = overlap > 0.5 and (still > 0.9 or overlap >= 0.85 * still + 0.15)  # better than one that stays in place
-        require(
-            ok, f"a mask does not move with the content: {100 * overlap:.0f} % overlap, unmoved {100 * still:.0f} %"
-        )
 
 
 def _inverse(transform: Transform, v: Tensor, x: Tensor, tolerance: float) -> None:

@@ -1,0 +1,91 @@
+"""Whether masks keep their values and move as the content does."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..transforms.base import Transform
+from ..transforms.spatial import Spatial
+from ..transforms.warp import half_extent, to_pixels
+from .requirements import require
+from .signals import Size, positions
+
+__all__ = ["check_masks"]
+
+
+def check_masks(transform: Transform, v: Tensor, x: Tensor) -> None:
+    """A mask keeps type and values; its pixels move with the points, or stay if only colours change.
+
+    Args:
+        transform: an instance, in float64.
+        v: coordinates `(B, d)`.
+        x: a signal with content above and below 0.2.
+    """
+    mask = (x[:, :1] > 0.2).long() * 7
+    g = transform.element(v)
+    moved = transform.act_mask(g, mask)
+    require(moved.dtype == mask.dtype, f"a mask of int64 came back as {moved.dtype}")
+    require(torch.isin(moved, torch.tensor([0, 7])).all(), "a mask came back with values that it did not have")
+    if transform.acts_on == "colours":
+        require(torch.equal(moved, mask), "a change of colours moved a mask")
+    else:
+        _sources(transform, g, [4 * n for n in x.shape[2:]])
+
+
+class Moved(NamedTuple):
+    """Where points move, in pixels, to first order.
+
+    Attributes:
+        to: `(B, N, d)`.
+        back: the inverse of the derivative, `(B, N, d, d)`.
+        bend: how far half of the second difference over a pixel to each side reaches in the source, `(B, N)`.
+    """
+
+    to: Tensor
+    back: Tensor
+    bend: Tensor
+
+
+def _moved(transform: Transform, g: Tensor, p: Tensor, size: Size) -> Moved:
+    steps = 2 / max(size) * torch.eye(len(size), dtype=p.dtype)
+    ends = [p + sign * step for sign in (1, -1) for step in steps]
+    points = transform.act_points(g, torch.cat((p, *ends)).expand(len(g), -1, -1), size)
+    to, *ends = to_pixels(points, size).split(len(p), 1)
+    ahead, behind = (torch.stack(half, -1) for half in (ends[: len(size)], ends[len(size) :]))
+    back = torch.linalg.pinv((ahead - behind) / 2)
+    return Moved(to, back, (back @ ((ahead + behind) / 2 - to.unsqueeze(-1))).abs().amax((-1, -2)))
+
+
+def _sources(transform: Transform, g: Tensor, size: Size) -> None:
+    r"""Every pixel of a mask comes from where the content does, to what rounding and bent space explain.
+
+    A pixel's label is its own place, so that the result tells where each pixel comes from. A point s moves to φ(s); the
+    pixel q nearest to that comes from $s + D\varphi^{-1}(q - \varphi(s))$, and nearest neighbours read at most half a
+    pixel away from there. What is resampled more than once may be off by another pixel each time, on the scale of the
+    larger of source and result.
+    """
+    places, last = positions(size), torch.tensor(size[::-1]) - 1
+    labels = to_pixels(places, size).round().long()
+    s = places[(places.abs() <= half_extent(size, places) / 2).all(-1)][::3]
+    to, back, bend = _moved(transform, g, s, size)
+    q = to.round().minimum(last).clamp_min(0).long()
+    found = _labels_at(transform.act_mask(g, (labels + 1).movedim(-1, 0).expand(len(g), -1, *size)), q) - 1
+    off = found - to_pixels(s, size) - (back @ (q - to).unsqueeze(-1)).squeeze(-1)
+    again = max(1, sum(isinstance(part, Spatial) for part in transform.modules())) - 1
+    # A kink between the ends is worth three bends.
+    fine = 0.55 + 3 * bend + again * back.abs().sum(-1).amax(-1).clamp_min(1)
+    inside = ((to >= 1) & (to <= last - 1)).all(-1)
+    whole = ((found >= 1) & (found <= last - 1)).all(-1)  # else it came from beyond the frame
+    wrong, lost = inside & whole & (off.abs().amax(-1) > fine), inside & ~whole
+    says = f"of {inside.sum()} pixels {wrong.sum()} come from elsewhere and {lost.sum()} from beyond the frame"
+    ok = not wrong.any() and lost.sum() <= inside.sum() / 2
+    require(ok, f"a mask does not move with the content: {says}")
+
+
+def _labels_at(mask: Tensor, q: Tensor) -> Tensor:
+    """The labels, `(B, N, C)`, of a mask `(B, C, H, W)` or `(B, C, L)` at pixels `(B, N, d)`."""
+    index = q[..., 0] + (mask.shape[-1] * q[..., 1] if q.shape[-1] == 2 else 0)
+    return mask.flatten(2).gather(2, index.unsqueeze(1).expand(-1, mask.shape[1], -1)).mT
