@@ -7,7 +7,22 @@ import torch
 from torch import nn
 
 from erlangen.testing import check_finite_group, check_group, check_transform
-from erlangen.transforms import HSV, Affine, Crop, Flips, Group, Rotations, Shifts, as_signal
+from erlangen.transforms import (
+    CPAB,
+    HSV,
+    Affine,
+    AffineMatrix,
+    Crop,
+    Dihedral,
+    Flips,
+    Group,
+    Product,
+    Rotations,
+    Shifts,
+    TimeAffine,
+    as_signal,
+)
+from erlangen.utils import seeds
 
 TWINS = []
 
@@ -23,8 +38,8 @@ def twin(match, check=check_transform):
 
 
 class Turn(Affine):
-    def __init__(self):
-        super().__init__("angle", "tx", "scale")
+    def __init__(self, **kwargs):
+        super().__init__("angle", "tx", "scale", **kwargs)
 
 
 @twin("names are not unique")
@@ -494,11 +509,63 @@ def test_the_originals_pass(check):
 
 def test_nearest_neighbours_keep_bytes():
     check_transform(Affine("tx", "scale", interpolation="nearest"))
+    check_transform(Product(*[Affine(name, interpolation="nearest") for name in ("tx", "angle")]))
+    check_transform(Product(Affine("tx", interpolation="nearest"), Flips()))
+
+
+@pytest.mark.parametrize("pixels", [0.5, 1.5, 1.0])
+def test_nearest_neighbours_may_be_at_ties(pixels):
+    shifts = Affine("tx", "ty", interpolation="nearest")
+    v = pixels / 12 * torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    check_transform(shifts, v=v)
+    check_group(shifts, v=v)
+    turns = Rotations(12, interpolation="nearest")
+    check_transform(turns, v=torch.tensor([[3.0], [4.0], [5.0]]), size=(25, 25))
+
+
+@pytest.mark.parametrize("interpolation", ["nearest", "bicubic"])
+def test_what_does_not_reproduce_lines_is_a_group_to_what_that_explains(interpolation):
+    matrices = AffineMatrix("d", "f", "a", "b", "c", "e", interpolation=interpolation)
+    for seed in range(3):
+        check_group(matrices, v=0.04 * torch.randn(3, 6, generator=seeds.generator(seed)), size=(36, 36))
+        check_group(Affine("tx", "ty", "angle", interpolation=interpolation), seed=seed)
+    check_finite_group(Dihedral(6, interpolation=interpolation), size=(30, 30))
+    check_group(
+        TimeAffine("shift", interpolation=interpolation), v=torch.tensor([[-0.05], [-0.05], [1 / 12]]), size=(60,)
+    )
+    check_group(TimeAffine("shift", interpolation=interpolation), v=torch.tensor([[0.025], [0.02], [0.1]]), size=(60,))
+
+
+@pytest.mark.parametrize("interpolation", ["nearest", "bicubic"])
+def test_what_acts_otherwise_is_caught_whatever_is_read_between_pixels(interpolation):
+    with pytest.raises(AssertionError, match="signals: act"):
+        check_group(ActsOnSignalsOtherwise(interpolation=interpolation), seed=2)
+
+
+def test_a_signal_there_and_back_may_lose_what_interpolation_takes():
+    check_transform(Affine("angle"), v=torch.tensor([[1 / 12], [-0.25], [-23 / 24]]), size=(24, 12))
 
 
 @pytest.mark.parametrize("size", [(6, 6), (8, 4)])
 def test_small_images_pass(size):
     check_transform(Turn(), size=size)
+
+
+def test_what_leaves_the_frame_is_not_missed():
+    flow = CPAB((3,), zero_boundary=False, orthonormal=True, interpolation="bicubic")
+    rows = [[0.268, 0.632, 0.18, 0.186], [0.369, -0.131, 0.682, -0.108], [-0.023, -0.53, -0.463, -0.042]]
+    check_transform(flow, v=torch.tensor(rows), size=(60,), tolerance=2e-4)
+    # It comes back, but not what was lost on the way.
+    matrix, back = AffineMatrix("d", "a", "c", padding="reflection"), Affine("scale", "ty", "shear")
+    rows = [[0.4, -0.4, -0.4, -0.2, 0.1, -0.2], [-0.4, -0.4, 0.4, 0.2, -0.1, -0.2], [0.4, -0.4, 0.4, 0.2, -0.1, 0.2]]
+    check_transform(Product(matrix, back), v=torch.tensor(rows), size=(30, 30))
+
+
+def test_clips_may_pass_gradients_through():
+    """As cubics overshoot below black, where levels are clipped."""
+    transform = Product(Affine("sx", "tx", "shear", interpolation="bicubic"), HSV("value"))
+    v = torch.tensor([[0.125, 0.0625, 0.0, 0.0625], [0.125, 0.0625, 0.0625, 0.0625], [-0.125, -0.0625, 0.125, 0.125]])
+    check_transform(transform, v=v, size=(24, 36))
 
 
 def test_checks_ask_for_the_right_kind():

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from ..transforms.base import Transform
 from ..transforms.spatial import Spatial
-from ..transforms.warp import half_extent, to_pixels
+from ..transforms.warp import from_pixels, half_extent, to_pixels
 from .requirements import require
+from .resampling import remain, within
 from .signals import Size, positions
 
 __all__ = ["check_masks"]
@@ -77,12 +78,10 @@ def _sources(transform: Transform, g: Tensor, size: Size) -> None:
     again = max(1, sum(isinstance(part, Spatial) for part in transform.modules())) - 1
     # A kink between the ends is worth three bends.
     fine = 0.55 + 3 * bend + again * back.abs().sum(-1).amax(-1).clamp_min(1)
-    inside = ((to >= 1) & (to <= last - 1)).all(-1)
-    whole = ((found >= 1) & (found <= last - 1)).all(-1)  # else it came from beyond the frame
-    wrong, lost = inside & whole & (off.abs().amax(-1) > fine), inside & ~whole
-    says = f"of {inside.sum()} pixels {wrong.sum()} come from elsewhere and {lost.sum()} from beyond the frame"
-    ok = not wrong.any() and lost.sum() <= inside.sum() / 2
-    require(ok, f"a mask does not move with the content: {says}")
+    inside = within(from_pixels(to, size), size) & remain(transform, g, s.expand(len(g), -1, -1), size)
+    wrong = inside & (off.abs().amax(-1) > fine)
+    says = f"{wrong.sum()} of {inside.sum()} pixels come from elsewhere"
+    require(not wrong.any(), f"a mask does not move with the content: {says}")
 
 
 def _labels_at(mask: Tensor, q: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Signals that are smooth and fade out before the edge of the frame, and where their content is."""
+"""Signals that are smooth and fade out before the edge of the frame, where their content is and how steep."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..transforms.warp import from_pixels
 
-__all__ = ["Size", "blob", "middle", "texture"]
+__all__ = ["Size", "blob", "differences", "middle", "positions", "texture"]
 
 Size: TypeAlias = Sequence[int]
 
@@ -54,3 +54,12 @@ def middle(spots: Tensor) -> tuple[Tensor, Tensor]:
     whole = (upper[:, rim.flatten()] == 0).all(1)
     mean = upper @ places / upper.sum(1, keepdim=True)
     return torch.where(whole[:, None], mean, places[flat.argmax(1)]), whole
+
+
+def differences(x: Tensor, n: int) -> float:
+    """The means of the magnitudes of the n-th differences along each side, summed.
+
+    Shape:
+        x: `(B, C, H, W)` or `(B, C, L)`.
+    """
+    return sum(x.diff(n=n, dim=-1 - k).abs().mean().item() for k in range(x.ndim - 2))
