@@ -19,6 +19,7 @@ from erlangen.transforms import (
     Product,
     Rotations,
     Shifts,
+    Similarity,
     TimeAffine,
     as_signal,
 )
@@ -559,6 +560,18 @@ def test_what_leaves_the_frame_is_not_missed():
     matrix, back = AffineMatrix("d", "a", "c", padding="reflection"), Affine("scale", "ty", "shear")
     rows = [[0.4, -0.4, -0.4, -0.2, 0.1, -0.2], [-0.4, -0.4, 0.4, 0.2, -0.1, -0.2], [0.4, -0.4, 0.4, 0.2, -0.1, 0.2]]
     check_transform(Product(matrix, back), v=torch.tensor(rows), size=(30, 30))
+
+
+def test_what_bends_near_a_spot_is_measured_there():
+    product = Product(CPAB((6,), padding="zeros"), Shifts(3), Flips())
+    flows = [[-1.0, 1.0, -1.0, -1.0, 1.0], [-1.0, -1.0, 1.0, -1.0, -1.0], [-1.0, -1.0, 1.0, 1.0, -1.0]]
+    v = torch.cat((0.2 * torch.tensor(flows), torch.tensor([[0.0, 0.0], [2.0, 0.0], [2.0, 0.0]])), 1)
+    check_transform(product, v=v, size=(24,), tolerance=2e-4)
+
+
+def test_levels_that_overshoot_come_back():
+    spline = Product(Affine("ty", "angle"), HSV(), Similarity(interpolation="spline"))
+    check_transform(spline, size=(24, 12))
 
 
 def test_clips_may_pass_gradients_through():

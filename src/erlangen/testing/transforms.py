@@ -197,7 +197,7 @@ def _points(transform: Transform, v: Tensor, size: Size) -> None:
     """The middle of a spot moves where `act_points` sends it, to a fraction of a pixel and what space bends there."""
     size, axes, width = [4 * n for n in size], len(size), 0.05
     centre = torch.tensor([[0.21, -0.13]], dtype=torch.float64)[:, :axes].expand(len(v), -1)
-    ends = 2 * width * torch.eye(axes, dtype=torch.float64)
+    ends = width * torch.cat([share * torch.eye(axes, dtype=torch.float64) for share in (0.5, 1, 2)])
     g, p = transform.element(v), torch.stack([centre + end for end in (0 * ends[0], *ends, *-ends)], 1)
     spot = blob(size, centre, width)
     # Against what becomes of black, which a change of colours may make bright.
@@ -205,12 +205,15 @@ def _points(transform: Transform, v: Tensor, size: Size) -> None:
     moved = transform.act_points(g, p, size)
     shape = tuple(transform.act_points(g.expand(4, *g.shape), p, size).shape)
     require(shape == (4, *p.shape), f"act_points gave a result of shape {shape}")
-    expected, bend = moved[:, 0], (moved[:, 1 : axes + 1] + moved[:, axes + 1 :]) / 2 - moved[:, :1]
+    require(moved.isfinite().all(), "act_points gave numbers that are not finite")
+    ahead, behind = moved[:, 1:].chunk(2, 1)
+    expected, bend = moved[:, 0], (ahead + behind) / 2 - moved[:, :1]
     inside = within(expected, size) & remain(transform, g, p, size).all(-1)
     require(inside.any(), "no point stayed inside the frame: draw smaller coordinates")
     nearest = "nearest" in interpolations(transform)
-    # The nearest pixel is up to half of one away; a bend is measured at two places only.
-    fine = 0.1 + 0.5 * nearest + 1.5 * bend.abs().amax((1, 2)) * max(size) / 2
+    # The nearest pixel is up to half of one away, small spots are measured less well, and bends at a few places only.
+    shrunk = torch.linalg.svdvals((ahead - behind)[:, :axes] / width)[:, -1].clamp(1e-3, 0.7)
+    fine = 0.07 / shrunk + 0.5 * nearest + 1.5 * bend.abs().amax((1, 2)) * max(size) / 2
     off = (where - expected).abs().amax(-1) * max(size) / 2
     ok = off < torch.where(whole, fine, 5.0)
     require(ok[inside].all(), f"points do not move with the content: off by {off[inside].max().item():.2f} pixels")
@@ -228,7 +231,10 @@ def _inverse(transform: Transform, v: Tensor, x: Tensor, tolerance: float) -> No
     x = texture([2 * n for n in size], len(x))  # of a smaller one, interpolation loses a quarter on its own
     size, p = x.shape[2:], positions(x.shape[2:]).flatten(0, -2).expand(len(x), -1, -1)
     kept = within(transform.act_points(g, p, size), size) & remain(transform, g, p, size)
-    restored = transform.act(transform.inverse(g), transform.act(g, x))
+    moved = transform.act(g, x)
+    if any(getattr(part, "levels", False) for part in transform.modules()):
+        moved = moved.clamp(0, 1)  # cubics overshoot
+    restored = transform.act(transform.inverse(g), moved)
     off, whole = ((kept * part.abs().sum(1).flatten(1)).sum() for part in (restored - x, x))
     error = off / whole.clamp_min(1e-9)
     require(error < 0.25, f"a signal there and back differs by {100 * error:.0f} %")
