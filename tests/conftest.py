@@ -1,4 +1,8 @@
-"""Every test runs in float64 and from the same seed; examples drawn by hypothesis are the same in every run."""
+"""Every test runs in float64 and from the same seed.
+
+Hypothesis draws the same examples in every run of the same tests, but some of its numbers are constants of the modules
+that are loaded, which other tests may load: it is for properties that hold of every example, exactly.
+"""
 
 import os
 import signal
