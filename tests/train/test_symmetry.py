@@ -199,6 +199,23 @@ def test_it_starts_anew_with_a_remedy(tmp_path, caplog):
         fit_symmetry(far(), data(), replace(HASTY, folder=tmp_path), restarts=2)
 
 
+def test_a_first_stage_that_ends_empty_before_there_are_enough_rows_starts_anew(caplog):
+    objective = far()
+    objective.burn_in = 4
+    with caplog.at_level(logging.WARNING):
+        history = fit_symmetry(objective, data(), replace(HASTY, steps=10, alarm=Alarm(rows=3)), restarts=1)
+    assert "Starting anew, with blur" in caplog.text
+    assert history.column("content")[-1] > 0.5
+
+
+def test_a_run_that_starts_anew_in_its_second_stage_infers_poses_anew(monkeypatch):
+    objective, asked = stages(first=4, bounded=False, invertibility=0.0, second=KnownPoses), []
+    known = KnownPoses.known
+    monkeypatch.setattr(KnownPoses, "known", lambda self, x, n: asked.append(1) or known(self, x, n))
+    fit_symmetry(objective, Inferred(data(), objective, draws=2), replace(HASTY, steps=10, alarm=Alarm(rows=3)))
+    assert len(asked) == 2
+
+
 def test_the_share_of_content_is_watched():
     watch = Watch(Alarm(rows=2))
     said = [watch.look(step, {"loss": 0.0, "content": value}) for step, value in enumerate((0.9, 0.4, 0.4, 0.1))]

@@ -110,12 +110,15 @@ class Watch:
     alarm: Alarm
     start: float | None = None
     counts: dict[str, int] = field(default_factory=dict)
+    content: float = math.nan
 
     def look(self, step: int, values: Mapping[str, float]) -> list[str]:
         """The sentences that are due, each once in a run."""
         found = []
-        names = (self.alarm.entropy, self.alarm.edge, self.alarm.beyond, self.alarm.content)
-        entropy, edge, beyond, content = (values.get(name, math.nan) for name in names)
+        names = (self.alarm.entropy, self.alarm.edge, self.alarm.beyond)
+        entropy, edge, beyond = (values.get(name, math.nan) for name in names)
+        # A first stage may end before there are enough rows of it; its prototypes then stay as they are.
+        self.content = values.get(self.alarm.content, self.content)
         if self.start is None and math.isfinite(entropy):
             self.start = entropy
         start = math.nan if self.start is None else self.start
@@ -127,8 +130,8 @@ class Watch:
             found.append(PINNED.format(value=edge, step=step))
         if self._due("beyond", beyond >= self.alarm.lost):
             found.append(LOST.format(value=beyond, step=step))
-        if self._due("content", content <= self.alarm.empty):
-            found.append(EMPTY.format(value=content, step=step))
+        if self._due("content", self.content <= self.alarm.empty):
+            found.append(EMPTY.format(value=self.content, step=step))
         return found
 
     @property
@@ -144,8 +147,9 @@ class Watch:
 
     def state_dict(self) -> dict[str, Any]:
         """What was seen."""
-        return {"start": self.start, "counts": dict(self.counts)}
+        return {"start": self.start, "counts": dict(self.counts), "content": self.content}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from what was seen."""
         self.start, self.counts = state["start"], dict(state["counts"])
+        self.content = state.get("content", math.nan)  # checkpoints of before had none

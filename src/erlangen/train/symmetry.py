@@ -72,9 +72,6 @@ def fit_symmetry(
     """
     steps = _checked(objective, config.length(len(loader)), restarts)
     objective.prototypes.restart()
-    for batches in (loader, validation):
-        if isinstance(batches, Inferred):
-            batches.forget()
     start = copy.deepcopy(objective.state_dict())
     if config.resume:
         _finish(config.folder)
@@ -87,6 +84,9 @@ def fit_symmetry(
     for k in range(len(tried), restarts + 1):
         how = _staged(config, objective.burn_in, steps, k)
         how = replace(how, alarm=replace(config.alarm, stop=restarts > 0))
+        for batches in (loader, validation):
+            if isinstance(batches, Inferred):
+                batches.forget()
         try:
             history = fit(objective, loader, how, validation=validation, fabric=fabric, on_step=on_step)
             if config.patience is not None:
