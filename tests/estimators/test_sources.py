@@ -275,6 +275,10 @@ def test_what_is_cropped_away_is_said(tmp_path, caplog, sizes, options, lost):
     assert size == options.get("size", 64)
     assert train.x.shape[2:] == (size, size)
     assert (lost in caplog.text) if lost else not caplog.text
+    caplog.clear()
+    if "net" not in options:  # which has no say where nothing is classified
+        load_images(str(tmp_path), **options)
+        assert (lost in caplog.text) if lost else not caplog.text
 
 
 def test_the_size_is_one_of_both_parts(tmp_path):

@@ -156,7 +156,9 @@ def load_images(
     root = class_root(path)
     if root != path:
         LOG.warning("%s has a training part: the images in %s are read, and no others.", path, root)
-    kept = _reduced(looked_at(pictures_below(root), image_size)) if size is None else size
+    files = pictures_below(root)
+    kept = _reduced(looked_at(files, image_size)) if size is None else size
+    _warn_of_crop(root, files, kept)
     return loose_images(root, size=kept, unreadable=unreadable, background=background, below=True)
 
 
