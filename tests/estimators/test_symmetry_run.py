@@ -65,6 +65,9 @@ def test_a_finder_that_is_loaded_is_the_one_that_was_fitted(tmp_path):
     assert torch.equal(clone(again).set_params(device="cpu", progress=False).fit(x).prototypes_, finder.prototypes_)
     assert again.report(x, samples=50).findings.code == finder.report(x, samples=50).findings.code
     assert again.folder is None  # what was loaded is not replaced by the next fit
+    for device in ("auto", "tpu", None):
+        with pytest.raises(ValueError, match=r"device: received .*; accepted"):
+            SymmetryFinder.load(tmp_path, device=device)
 
 
 def test_a_folder_may_lie_at_home(tmp_path, monkeypatch):

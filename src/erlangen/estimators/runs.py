@@ -26,6 +26,7 @@ __all__ = [
     "UNFINISHED",
     "WEIGHTS",
     "Run",
+    "known_device",
     "load_run",
     "load_weights",
     "read_config",
@@ -189,7 +190,7 @@ def load_run(folder: str | os.PathLike[str], *, device: torch.device | str = "cp
         ValueError: there is no run, it was not finished, its files are damaged, or this machine lacks the device; the
             message says which.
     """
-    device = _device(device)
+    device = known_device(device)
     folder = Path(os.path.expanduser(folder))
     record = read_record(folder)
     missing = not (folder / WEIGHTS).is_file()
@@ -203,7 +204,7 @@ def load_run(folder: str | os.PathLike[str], *, device: torch.device | str = "cp
     return Run(folder, config, model.to(device).eval(), record)
 
 
-def _device(device: torch.device | str) -> torch.device:
+def known_device(device: torch.device | str) -> torch.device:
     """A device that this machine has."""
     try:
         known = torch.device(device)

@@ -27,6 +27,7 @@ from ..utils.shapes import check_count, check_positive, check_tensor, describe
 from .config import check_device
 from .coordinates import AFFINE, Wanted
 from .reporting import half_ranges
+from .runs import known_device
 from .sources import digest, some_rows
 from .symmetry_errors import by_chance, density_errors, density_moves, following, pose_errors, untold
 from .symmetry_group import check_colours, grains, group_of, whole_circles
@@ -168,7 +169,7 @@ class SymmetryFinder(BaseEstimator):
             device: where the model goes.
 
         Raises:
-            ValueError: there is no such run, it was not finished, or its files are damaged.
+            ValueError: there is no such run, it was not finished, its files are damaged, or there is no such device.
         """
         folder = Path(os.path.expanduser(folder))
         record, put = read_finder(folder, NETWORK, SETTINGS)
@@ -179,7 +180,7 @@ class SymmetryFinder(BaseEstimator):
         finder.folder_ = folder  # and not `finder.folder`, in which the next fit would replace what was loaded
         finder.model_ = finder._build()
         put(finder.model_)
-        finder.model_.to(device).eval()
+        finder.model_.to(known_device(device)).eval()
         return finder
 
     def looked_for(self) -> dict[str, tuple[float, float]]:
