@@ -110,6 +110,7 @@ def test_arrays_may_lie_in_memory_as_they_like(finder):
     assert torch.equal(finder.predict(reversed_), finder.predict(level.flip(-1)))
     assert torch.equal(finder.predict(foreign), finder.predict(level))
     assert torch.equal(finder.predict(fixed), finder.predict(level))
+    assert torch.equal(finder.predict(level.numpy().astype(np.longdouble)), finder.predict(level))
 
 
 def test_the_report_says_for_every_coordinate_how_far(finder, tmp_path):

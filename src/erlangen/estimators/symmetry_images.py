@@ -47,7 +47,8 @@ def levels(X: DataSet | Tensor | np.ndarray) -> Tensor:
     if not isinstance(X, DataSet | Tensor | np.ndarray) or (isinstance(X, np.ndarray) and X.dtype.kind not in "uif"):
         raise ValueError(f"X: received {describe(X)}; accepted are {accepted}, or a data set of them")
     if isinstance(X, np.ndarray):  # torch takes no reversed axes and no foreign bytes, and warns of what is read-only
-        X = np.require(X, X.dtype.newbyteorder("="), ("C", "W"))
+        wide = X.dtype.itemsize > 8  # quadruple precision, which torch has not either
+        X = np.require(X, np.float64 if wide else X.dtype.newbyteorder("="), ("C", "W"))
     x = X.x if isinstance(X, DataSet) else torch.as_tensor(X)
     ok = x.ndim == 4 and x.numel() > 0 and (x.dtype == torch.uint8 or x.is_floating_point())
     check_tensor("X", x, accepted, ok)
