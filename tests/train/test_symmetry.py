@@ -208,6 +208,15 @@ def test_a_first_stage_that_ends_empty_before_there_are_enough_rows_starts_anew(
     assert history.column("content")[-1] > 0.5
 
 
+def test_poses_are_known_from_batches_that_infer_them():
+    objective = stages(second=KnownPoses)
+    inferred = Inferred(data(), objective, draws=2)
+    with pytest.raises(ValueError, match="loader: received a TensorLoader for KnownPoses as the second stage"):
+        fit_symmetry(objective, data(), Config(steps=10, **QUIET))
+    with pytest.raises(ValueError, match="validation: received a TensorLoader for KnownPoses"):
+        fit_symmetry(objective, inferred, Config(steps=10, **QUIET), validation=data())
+
+
 def test_a_run_that_starts_anew_in_its_second_stage_infers_poses_anew(monkeypatch):
     objective, asked = stages(first=4, bounded=False, invertibility=0.0, second=KnownPoses), []
     known = KnownPoses.known

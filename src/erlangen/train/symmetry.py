@@ -71,6 +71,7 @@ def fit_symmetry(
         FileExistsError: the folder holds a run already, and `resume` is False.
     """
     steps = _checked(objective, config.length(len(loader)), restarts)
+    _check_inferred(objective, loader=loader, validation=validation)
     objective.prototypes.restart()
     start = copy.deepcopy(objective.state_dict())
     if config.resume:
@@ -113,6 +114,14 @@ def _checked(objective: TwoStages, steps: int, restarts: int) -> int:
     if not isinstance(restarts, int) or restarts < 0:
         raise ValueError(f"restarts: received {restarts!r}; accepted is an integer >= 0")
     return steps
+
+
+def _check_inferred(objective: TwoStages, **loaders: Loader | None) -> None:
+    """Poses are known when the first stage is over, and then from nothing but `Inferred`."""
+    for name, batches in loaders.items():
+        if isinstance(objective.density, KnownPoses) and not (batches is None or isinstance(batches, Inferred)):
+            got = f"a {type(batches).__name__} for KnownPoses as the second stage"
+            raise ValueError(f"{name}: received {got}; accepted is Inferred, which infers poses after the first stage")
 
 
 def _warn_of_start(history: History, first: int) -> None:
