@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from erlangen.distributions import Categorical, Dirac, Gaussian, GlobalUniform, Mixture, RealNVP
+from erlangen.distributions import Categorical, Dirac, Gaussian, GlobalUniform, MeanFieldUniform, Mixture, RealNVP
 from erlangen.models import Averaged, SymmetryModel, average, logits_of
 from erlangen.models.averaged import _preferred
 from erlangen.transforms import Affine, Crop, Dihedral, Rotations
@@ -335,6 +335,31 @@ def test_what_is_sampled_has_the_gradient_of_its_choice():
     # Each of four shares is off by less than one sample of 4000, whose score is less than 1.
     torch.testing.assert_close(found, expected, atol=4 / 4000, rtol=0)
     assert expected.abs().max() > 0.01
+
+
+@pytest.mark.parametrize("family", [Categorical, MeanFieldUniform, RealNVP])
+def test_is_exported_with_a_free_batch_size(family):
+    transform = Rotations(4) if family is Categorical else Affine("angle", "tx")
+    conditional = family.over(transform, 5, encoder=encoder())
+    model = Averaged(classifier(), transform, conditional, samples=3, identity="eval", largest=1000).eval()
+
+    class LogProbs(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = model
+
+        def forward(self, x):
+            return self.model(x).log_probs
+
+    free = ({0: torch.export.Dim("batch", min=2, max=31)},)
+    program = torch.export.export(LogProbs(), (torch.rand(3, 3, 8, 8),), dynamic_shapes=free).module()
+    for n in (2, 7):
+        x = torch.rand(n, 3, 8, 8)
+        found = []
+        for call in (program, LogProbs()):
+            torch.manual_seed(n)
+            found.append(call(x))
+        torch.testing.assert_close(*found)
 
 
 def test_half_precision_is_widened_and_other_types_are_refused():

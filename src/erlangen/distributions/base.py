@@ -153,8 +153,8 @@ class Conditional(nn.Module):
         with torch.autocast(h.device.type, enabled=False):
             q = self.density(h)
             shapes = (getattr(q, "batch_shape", None), getattr(q, "event_shape", None))
-            if shapes != ((len(h),), (self.features,)):
-                accepted = f"a Density with batch_shape ({len(h)},) and event_shape ({self.features},)"
+            if shapes != ((h.shape[0],), (self.features,)):
+                accepted = f"a Density with batch_shape ({h.shape[0]},) and event_shape ({self.features},)"
                 raise ValueError(f"density: received {describe(q)}; accepted is {accepted}")
             return self.bound(q)
 

@@ -109,7 +109,7 @@ class Flow(Conditional):
 
     def density(self, h: Tensor) -> FlowDensity:
         """A flow for each input."""
-        return FlowDensity(self.base.density(h), self, h, self.conditioners.kept(len(h)))
+        return FlowDensity(self.base.density(h), self, h, self.conditioners.kept(h.shape[0]))
 
     def _checked(self, base: Conditional) -> Conditional:
         same = ("features", "context", "periodic")
@@ -154,7 +154,7 @@ class FlowDensity(Density):
 
     def _through(self, z: Tensor, *, back: bool) -> tuple[Tensor, Tensor]:
         """Moves samples through the stack, or back; also the logarithm of the volume by which it stretches."""
-        flow, shape, m = self.flow, torch.broadcast_shapes(z.shape[:-1], self.batch_shape), self.batch_shape.numel()
+        flow, shape, m = self.flow, torch.broadcast_shapes(z.shape[:-1], self.batch_shape), math.prod(self.batch_shape)
         given = columns(z, self.batch_shape)
         n = len(given[0])
         # With few inputs, samples count as inputs: one large product is faster than many small ones.

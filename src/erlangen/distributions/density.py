@@ -243,7 +243,7 @@ def nowhere(value: Tensor) -> Tensor:
 def columns(v: Tensor, batch: torch.Size) -> tuple[Tensor, ...]:
     """The coordinates of samples `(*S, *B, d)` one by one, each `(n, m)` for n samples of m inputs."""
     shape = torch.broadcast_shapes(v.shape[:-1], batch)
-    n, m = shape[: len(shape) - len(batch)].numel(), batch.numel()
+    n, m = math.prod(shape[: len(shape) - len(batch)]), math.prod(batch)
     return v.expand(*shape, v.shape[-1]).reshape(n, m, v.shape[-1]).unbind(-1)
 
 

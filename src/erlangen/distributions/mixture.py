@@ -21,6 +21,7 @@ References:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -112,7 +113,7 @@ class MixtureDensity(Density):
 
     def _rows(self, z: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Samples `(d, n, m)`, log-weights `(K, 1, m)`, means and scales `(K, d, 1, m)`: sums then run along rows."""
-        m, (k, d) = self.batch_shape.numel(), self.loc.shape[-2:]
+        m, (k, d) = math.prod(self.batch_shape), self.loc.shape[-2:]
         log_pi = self.logits.log_softmax(-1).reshape(m, k).t().unsqueeze(1)
         loc, scale = (t.reshape(m, k, d).permute(1, 2, 0).unsqueeze(2).contiguous() for t in (self.loc, self.scale))
         return torch.stack(columns(z, self.batch_shape)), log_pi, loc, scale
@@ -185,7 +186,7 @@ def _pick(chosen: Tensor, parameters: Tensor) -> Tensor:
     """
     shape, (k, n) = chosen.shape[:-1], parameters.shape[-2:]
     batch = parameters.shape[:-2]
-    s, m = shape[: len(shape) - len(batch)].numel(), batch.numel()
+    s, m = math.prod(shape[: len(shape) - len(batch)]), math.prod(batch)
     with torch.autocast(parameters.device.type, enabled=False):
         picked = chosen.reshape(s, m, k).transpose(0, 1) @ parameters.reshape(m, k, n)
     return picked.transpose(0, 1).reshape(*shape, n)

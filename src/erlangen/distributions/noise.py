@@ -48,8 +48,9 @@ class Noise:
         self._again = False  # whether there was a choice before
 
     def _draw(self, shape: tuple[int, ...], *, normal: bool) -> Tensor:
-        draw = torch.randn if normal else torch.rand
-        return draw(shape, generator=self.generator, dtype=self.like.dtype, device=self.like.device)
+        draw: Any = torch.randn if normal else torch.rand
+        own = {} if self.generator is None else {"generator": self.generator}  # with one, export takes no free sizes
+        return draw(shape, **own, dtype=self.like.dtype, device=self.like.device)
 
     def normal(self, k: int) -> Tensor:
         """Standard normal numbers, `(*S, *B, k)`."""

@@ -159,7 +159,7 @@ class GlobalUniform(_Box):
         # Not by a minimum, which halves the gradient of a width that is as wide as there is room.
         below, above = (torch.where(width <= room, width, room) for room in (low, high))
         low, high = self.origin - below, self.origin + above
-        return UniformDensity(low.expand(len(h), -1), high.expand(len(h), -1), self.periodic, _ends(self))
+        return UniformDensity(low.expand(h.shape[0], -1), high.expand(h.shape[0], -1), self.periodic, _ends(self))
 
 
 class MeanFieldUniform(_Box):

@@ -184,15 +184,15 @@ class Averaged(nn.Module):
         """The logits of inputs as they are, `(B, K)`; with other weights, by name, in place of the classifier's own."""
         x = x if self.normalise is None else self.normalise(x)
         logits = self.output_fn(self.model(x) if weights is None else functional_call(self.model, dict(weights), (x,)))
-        ok = logits.ndim == 2 and len(logits) == len(x)
-        return check_tensor("model", logits, f"a classifier with logits ({len(x)}, K)", ok)
+        ok = logits.ndim == 2 and logits.shape[0] == x.shape[0]
+        return check_tensor("model", logits, f"a classifier with logits ({x.shape[0]}, K)", ok)
 
     def views(self, x: Tensor, v: Tensor) -> Tensor:
         """The logits of transformed inputs, `(S, B, K)`, at most `largest` of them at a time."""
-        rows = len(x) if self.largest is None else min(len(x), self.largest)
-        count = len(v) if self.largest is None else max(1, self.largest // max(rows, 1))
-        if rows == len(x) and count >= len(v):
+        if self.largest is None or x.shape[0] * len(v) <= self.largest:
             return self._some(x, v)
+        rows = min(x.shape[0], self.largest)
+        count = max(1, self.largest // rows)
         inputs = zip(x.split(rows), v.split(rows, 1), strict=True)
         return torch.cat([torch.cat([self._some(part, w) for w in points.split(count)]) for part, points in inputs], 1)
 
