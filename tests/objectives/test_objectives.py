@@ -215,6 +215,14 @@ def test_the_band():
     assert band.eval()(torch.tensor(1.0)).item() == 1
 
 
+def test_the_band_compiles_without_a_break():
+    plain, same = (EntropyBand(3.0, 3.5, alpha=1.0, factor=2.0, every=2) for _ in range(2))
+    compiled = torch.compile(same, fullgraph=True, backend="aot_eager")
+    for entropy in torch.tensor([1.0, 1.0, 1.0, 9.0, 9.0, 9.0]):
+        assert plain(entropy) == compiled(entropy)
+    assert all(a.equal(b) for a, b in zip(plain.buffers(), same.buffers(), strict=True))
+
+
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_the_band_does_not_count_what_is_not_finite(bad):
     band = EntropyBand(3.0, 3.5, alpha=1.0, factor=2.0, every=2)

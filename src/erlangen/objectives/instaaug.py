@@ -42,9 +42,10 @@ class EntropyBand(nn.Module):
             raise ValueError(f"factor: received {factor}; accepted is a number > 1")
         self.low, self.high, self.factor = low, high, float(factor)
         self.every = check_count("every", every)
-        self.register_buffer("alpha", torch.tensor(check_positive("alpha", alpha)))
-        self.register_buffer("total", torch.zeros(()))
-        self.register_buffer("steps", torch.zeros(()))
+        # Not of shape (): compiled code (torch 2.13) forgets what it writes into a float64 scalar on the CPU.
+        self.register_buffer("alpha", torch.tensor([check_positive("alpha", alpha)]))
+        self.register_buffer("total", torch.zeros(1))
+        self.register_buffer("steps", torch.zeros(1))
 
     def forward(self, entropy: Tensor) -> Tensor:
         """The weight, after a step in training mode; entropy: `()`, result: `()`."""
@@ -59,7 +60,7 @@ class EntropyBand(nn.Module):
                 self.alpha *= torch.where(due, change, 1.0)
                 for count in (self.total, self.steps):
                     count.copy_(torch.where(due, 0.0, count))
-        return self.alpha.clone()
+        return self.alpha.squeeze(0).clone()
 
 
 class InstaAug(AveragedObjective):
