@@ -331,3 +331,12 @@ def test_some_rows_of_a_table():
         ValueError, match=r"datasets: received for ltt/figure2, which has none; accepted are pair, seed, device$"
     ):
         ALL["ltt/figure2"].config(datasets=("mnist",))
+
+
+def test_parts_that_are_computed_one_by_one_are_no_other_settings():
+    """They are the settings of a run as it is now."""
+    experiment = ALL["sgm/figure9"]
+    for part in experiment.parts(experiment.full)[::10]:
+        row = {"method": part.methods[0], "rotation": part.rotations[0], "dataset": "mnist", "seed": 0, "scale": 1.0}
+        row |= {"train_size": part.datasets[0][1], "iwlb": 1.0, "iwlb_pixels": 1.0, "mse": 1.0}
+        assert "Settings" not in section(experiment, record(part, [row], device="cpu", seconds=1.0), "image.png")

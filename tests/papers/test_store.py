@@ -137,6 +137,12 @@ def test_nothing_stored_is_nothing_and_another_file_is_refused(tmp_path):
         read(TOY, tmp_path)
 
 
+def test_a_folder_in_the_place_of_results_is_refused(tmp_path):
+    (tmp_path / "toy" / "table.json").mkdir(parents=True)
+    with pytest.raises(ValueError, match=r"table\.json: received a folder; accepted is a file of results"):
+        read(TOY, tmp_path)
+
+
 @pytest.mark.parametrize(
     "parts", [{"rows": []}, {"rows": [], "runs": {}}, {"rows": [3], "runs": []}, {"rows": [{"seed": 0}], "runs": []}]
 )

@@ -19,7 +19,7 @@ from .store import Results, path_of, read
 
 __all__ = ["redraw", "section"]
 
-SET_BY_HAND = {"seed", "device", "datasets", "methods"}  # what a run is told
+SET_BY_HAND = {"seed", "device", "datasets", "methods"}  # what a run is told, beside what is computed apart
 LEAD = """# Results
 
 Numbers that the papers print or imply, and ours. `erlangen reproduce <experiment>` computes rows, `erlangen reproduce
@@ -93,9 +93,10 @@ def _origin(experiment: Experiment, stored: Results) -> str:
 def _otherwise(experiment: Experiment, stored: Results) -> str:
     """Which settings stored runs had that a run would not have now; those that came later count if they matter."""
     now, usual, had = _leaves(plain(experiment.full)), _usual(experiment.full), Counter[str]()
+    chosen = SET_BY_HAND.union(experiment.apart)
     for run in stored.runs:
         was = _leaves(run["config"])
-        had.update(f"{name} {was[name]}" for name in now.keys() & was.keys() - SET_BY_HAND if was[name] != now[name])
+        had.update(f"{name} {was[name]}" for name in now.keys() & was.keys() - chosen if was[name] != now[name])
         had.update(f"no {name}" for name in now.keys() - was.keys() - usual)
     told = ", ".join(f"{what} ({several(count, 'run')})" for what, count in sorted(had.items()))
     return f" Settings other than now: {told}." if told else ""

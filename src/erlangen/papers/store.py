@@ -68,7 +68,7 @@ def read(experiment: Experiment, folder: Path) -> Results:
     """What is stored, and what compares its rows; nothing if there is no file.
 
     Raises:
-        ValueError: the file is not such a file, or arrays that its rows have are missing or damaged.
+        ValueError: it is a folder or another file, or arrays that its rows have are missing or damaged.
     """
     stored = _read(experiment, folder)
     return Results(stored.runs, experiment.compare([dict(row) for row in stored.rows]))
@@ -76,6 +76,8 @@ def read(experiment: Experiment, folder: Path) -> Results:
 
 def _read(experiment: Experiment, folder: Path) -> Results:
     path = path_of(experiment, folder)
+    if path.is_dir():
+        raise ValueError(f"{path}: received a folder; accepted is a file of results, or none")
     if not path.is_file():
         return Results()
     content = read_json(path)
