@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from torch import nn
 from torch.func import functional_call, jacrev
 
-from erlangen.distributions import Categorical, GlobalUniform, MeanFieldUniform, RealNVP
+from erlangen.distributions import Categorical, Dirac, GlobalUniform, MeanFieldUniform, RealNVP
 from erlangen.models import Averaged, Mirror
-from erlangen.objectives import METHODS, MarginalLikelihood, Terms
+from erlangen.objectives import METHODS, MarginalLikelihood, Terms, marginal_likelihood
 from erlangen.objectives.marginal_likelihood import complexity
 from erlangen.train import Config, Optimiser, TensorLoader, fit, fit_many
 from erlangen.transforms import Affine, Flips
@@ -187,14 +187,38 @@ def test_attention():
     assert objective.averaged.conditional.raw.grad.isfinite().all()
 
 
-def test_what_cannot_be_mapped_over_is_said():
-    class Decides(nn.Linear):
-        def forward(self, x):
-            return super().forward(x) if x.sum() > 0 else -super().forward(x)
+class Decides(nn.Linear):
+    def forward(self, x):
+        return super().forward(x) if x.sum() > 0 else -super().forward(x)
 
-    objective = MarginalLikelihood(averaged(net=nn.Sequential(nn.Flatten(), Decides(64, 3)).double()), 100)
+
+class Fills(nn.Linear):
+    def forward(self, x):
+        return torch.zeros_like(self.bias).repeat(len(x), 1).add_(super().forward(x))
+
+
+@pytest.mark.parametrize("kind", [Decides, Fills])
+def test_what_cannot_be_mapped_over_is_said(kind):
+    """Torch says it in many words, of which few are its own."""
+    objective = MarginalLikelihood(averaged(net=nn.Sequential(nn.Flatten(), kind(64, 3)).double()), 100)
     with pytest.raises(ValueError, match="averaged: received a classifier with an operation that torch cannot map"):
         objective((X, Y))
+
+
+def test_no_memory_is_no_fault_of_the_classifier(monkeypatch):
+    def full(*_):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+
+    monkeypatch.setattr(marginal_likelihood, "complexity", full)
+    with pytest.raises(RuntimeError, match="can't allocate memory"):
+        MarginalLikelihood(averaged(), 100)((X, Y))
+
+
+def test_how_wide_the_distribution_is_is_logged():
+    for objective in (MarginalLikelihood(averaged(), 100), MarginalLikelihood(averaged(), 100).eval()):
+        widths = objective.averaged.conditional.half_width.detach()
+        torch.testing.assert_close(objective((X, Y))["entropy"], (2 * widths).log().sum())
+    assert "entropy" not in MarginalLikelihood(averaged(Dirac), 100)((X, Y))
 
 
 def test_great_jacobians():
@@ -266,6 +290,10 @@ def test_many_are_trained_as_one():
         (lambda: MarginalLikelihood(averaged(identity=True), 10), r"averaged: received .* identity=True"),
         (
             lambda: MarginalLikelihood(averaged(frozen=["model"]), 10),
+            r"averaged: received a classifier without weights",
+        ),
+        (
+            lambda: MarginalLikelihood(averaged(net=lambda x: x.flatten(1)), 10),
             r"averaged: received a classifier without weights",
         ),
         (lambda: MarginalLikelihood(averaged(), 0), "size: received int 0"),

@@ -14,8 +14,10 @@ from ..distributions import quadrature
 from ..metrics.outputs import evaluating
 from ..models import Averaged, Prediction
 from ..utils.compiling import uncompiled
+from ..utils.errors import is_memory, reason
 from ..utils.shapes import check_count, check_positive, check_tensor
 from .base import AveragedObjective, labelled
+from .learning_to_transform import entropy_of
 
 __all__ = ["MarginalLikelihood"]
 
@@ -74,7 +76,8 @@ class MarginalLikelihood(AveragedObjective):
             raise ValueError(f"averaged: received {got}; accepted is space='logit' without the identity in training")
         self.size, self.inputs = check_count("size", size), check_count("inputs", inputs)
         self.views, self.outputs = check_count("views", views), check_count("outputs", outputs)
-        self.names = tuple(name for name, w in averaged.model.named_parameters() if w.requires_grad)
+        named = getattr(averaged.model, "named_parameters", tuple)()  # a function has none
+        self.names = tuple(name for name, w in named if w.requires_grad)
         if not self.names:
             raise ValueError("averaged: received a classifier without weights to train; accepted is one with some")
         start = torch.full((len(self.names),), check_positive("precision", precision)).log()
@@ -99,8 +102,9 @@ class MarginalLikelihood(AveragedObjective):
         return {**losses, "loss": losses["loss"] + sum(extra.values()), **{k: v.detach() for k, v in extra.items()}}
 
     def width(self, prediction: Prediction) -> tuple[Tensor, dict[str, Tensor]]:
-        """Nothing is added."""
-        return prediction.log_probs.new_zeros(()), {}
+        """Nothing is added; the entropy is logged, of what is no point."""
+        point = getattr(prediction.q, "degenerate", False)
+        return prediction.log_probs.new_zeros(()), {} if point else {"entropy": entropy_of(prediction).detach()}
 
     @uncompiled
     def complexity(self, x: Tensor) -> Tensor:
@@ -123,9 +127,10 @@ class MarginalLikelihood(AveragedObjective):
             try:
                 return complexity(scores, self._weights(), self.log_precision.exp(), inputs, self.outputs)
             except RuntimeError as error:
-                if not any(name in str(error) for name in ("vmap", "functorch", "torch.func")):
+                # The same classifier has just classified the batch: what fails is that it is mapped, in many words.
+                if is_memory(error) or "CUDA error" in str(error):
                     raise
-                got = f"a classifier with an operation that torch cannot map over inputs ({error})"
+                got = f"a classifier with an operation that torch cannot map over inputs ({reason(error)})"
                 raise ValueError(f"averaged: received {got}; accepted are others") from error
 
     def _weights(self) -> dict[str, Tensor]:
