@@ -34,7 +34,8 @@ class MarginalLikelihood(AveragedObjective):
 
     The first two terms train the weights. All three train the distribution and the precisions, so that no weight has to
     be chosen and no input to be set aside. Fewer functions are left by averages over a wider range, and the last term
-    falls; where meaning changes, the first one rises.
+    falls; where meaning changes, the first one rises. Gradients of the distribution are those at the weights as they
+    are, which may shrink a range although a classifier trained with a wider one has the greater marginal likelihood.
 
     Differs from LILA, whose determinant is Kronecker-factored and made anew over the whole training set after each
     epoch: ours is the stochastic bound that its authors found later, of a few inputs in each step (`complexity`). It
@@ -49,7 +50,7 @@ class MarginalLikelihood(AveragedObjective):
         inputs: so many of each batch are in the determinant (of several processes in that of each); more make the bound
             tighter.
         views: of each of these. The scatter of few, as of the model's samples, counts against wide ranges.
-            inputs × views images are in memory at a time.
+            inputs × views images, and inputs × outputs gradients of all weights, are in memory at a time.
         outputs: so many of the classifier's are in the determinant, drawn anew in each step; more make it tighter.
         precision: the initial $\delta$.
         **kwargs: burn_in, original and equivariance, see `AveragedObjective`. Precisions are kept in the burn-in.
