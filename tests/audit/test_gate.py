@@ -159,7 +159,12 @@ def unseen(found):
     return found
 
 
-GIVES = {"logits": lambda z: z, "probabilities": lambda z: z.softmax(-1), "sigmoids": torch.sigmoid}
+GIVES = {
+    "logits": lambda z: z,
+    "probabilities": lambda z: z.softmax(-1),
+    "log-probabilities": lambda z: z.log_softmax(-1),
+    "sigmoids": torch.sigmoid,
+}
 
 
 @pytest.fixture(scope="module")
@@ -172,6 +177,8 @@ def giving():
     ("kinds", "depending"),
     [
         (("probabilities", "logits"), ("li", "si")),
+        (("log-probabilities", "logits"), ("li", "si")),
+        (("log-probabilities", "probabilities"), ("li", "si")),
         (("sigmoids", "logits"), ("li", "di", "si")),
         (("sigmoids", "probabilities"), ("li", "di", "si")),
     ],
@@ -190,7 +197,7 @@ def test_distances_of_outputs_of_two_kinds_are_not_compared(giving, kinds, depen
         verdict = compare(giving[new], giving[old], metrics=rest)
         assert len(verdict.tests) == 2 * len(rest)
         assert [note.split(":")[0] for note in verdict.notes] == (
-            [f"The audit is of {new}, the baseline of {old}"] if "di" in rest else []
+            [f"The audit is of {new}, the baseline of {old}"] if "di" in rest and "probabilities" in (new, old) else []
         )
         for test in verdict.tests:
             assert test.after == pytest.approx(test.before, rel=1e-6)

@@ -10,7 +10,7 @@ from typing import Any
 from ..estimators.sources import describe_data
 from ..utils.io import provenance
 from .case import Case, Settings, given
-from .findings import are_sigmoids, blindness, pairs, worst
+from .findings import are_log_probabilities, are_sigmoids, blindness, pairs, worst
 from .ladder import Ladder, ladders_of
 from .record import Audit
 from .subject import Preprocess
@@ -86,6 +86,7 @@ def _about_model(case: Case) -> dict[str, Any]:
         "classes": subject.classes,
         "gradients": subject.differentiable,
         "probabilities": subject.probabilities,
+        "log_probabilities": not subject.probabilities and are_log_probabilities(case.logits),
         "sigmoids": are_sigmoids(case.logits),
         "random": subject.random,
         "preprocess": asdict(subject.preprocess),

@@ -11,7 +11,7 @@ from torch import Tensor
 from .ladder import Step
 from .measuring import Outcome
 
-__all__ = ["Blindness", "Pair", "Worst", "are_sigmoids", "blindness", "pairs", "worst"]
+__all__ = ["Blindness", "Pair", "Worst", "are_log_probabilities", "are_sigmoids", "blindness", "pairs", "worst"]
 
 BLIND = 0.1  # of what the labels hold, below which predictions say next to nothing of the input
 SHARE = 0.1  # of both classes that has to turn into the other
@@ -89,6 +89,12 @@ def are_sigmoids(logits: Tensor) -> bool:
     """Whether what should be logits, `(B, K)`, looks like sigmoids, whose softmax is nearly even whatever they say."""
     within = bool(((logits >= 0) & (logits <= 1)).all())
     return within and bool((logits.amax(0) - logits.amin(0)).max() > VARIES)
+
+
+def are_log_probabilities(logits: Tensor) -> bool:
+    """Whether logits, `(B, K)`, are normalised, as those of a log-softmax."""
+    total = logits.logsumexp(-1)
+    return torch.allclose(total, torch.zeros_like(total), atol=1e-2)  # loose, for those in half precision
 
 
 def _entropy(p: Tensor) -> Tensor:

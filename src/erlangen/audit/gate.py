@@ -39,7 +39,7 @@ __all__ = ["GATED", "Drop", "Verdict", "compare", "sign_test"]
 GATED = ("accuracy", "consistency")
 # Distances that depend on what a model gives, logits if none of these: probabilities become logarithms, whose softmax
 # is that of the logits, while sigmoids are taken for logits.
-DEPENDING = {"probabilities": ("li", "si"), "sigmoids": ("li", "di", "si")}
+DEPENDING = {"probabilities": ("li", "si"), "log_probabilities": ("li", "si"), "sigmoids": ("li", "di", "si")}
 CHUNK = 1000  # draws at a time
 
 
@@ -131,7 +131,7 @@ def compare(
 def _notes(audit: Mapping[str, Any], baseline: Mapping[str, Any], metrics: Collection[str]) -> list[str]:
     """What else than the weights of the models differs, and may be the cause of a change."""
     told = _preprocessed(audit, baseline)
-    if "di" in metrics and _differ(audit, baseline):
+    if "di" in metrics and "probabilities" in _differ(audit, baseline):
         who = f"The audit is of {_outputs(audit)}, the baseline of {_outputs(baseline)}"
         told.append(f"{who}: their DI differs where probabilities are too small to be told from zero.")
     return told
@@ -169,7 +169,7 @@ def _differ(audit: Mapping[str, Any], baseline: Mapping[str, Any]) -> list[str]:
 
 
 def _outputs(record: Mapping[str, Any]) -> str:
-    return next((kind for kind in DEPENDING if record["model"].get(kind)), "logits")
+    return next((kind for kind in DEPENDING if record["model"].get(kind)), "logits").replace("_", "-")
 
 
 def _check_saliency(audit: Mapping[str, Any], baseline: Mapping[str, Any]) -> None:

@@ -59,8 +59,8 @@ class Audit:
     """A model, measured.
 
     Attributes:
-        model: its name, preprocessing, and whether it has gradients, gives probabilities or what looks like sigmoids,
-            and answers at random.
+        model: its name, preprocessing, and whether it has gradients, gives probabilities, their logarithms or what
+            looks like sigmoids, and answers at random.
         data: name, digest, shape, classes, number and labels.
         settings: of the measurement.
         plain: accuracy and calibration of inputs as they are.
