@@ -7,6 +7,9 @@ import torch
 from torch import nn
 
 from erlangen.testing import check_finite_group, check_group, check_transform
+from erlangen.testing.masks import check_masks
+from erlangen.testing.signals import texture
+from erlangen.testing.transforms import draw
 from erlangen.transforms import (
     CPAB,
     HSV,
@@ -567,6 +570,15 @@ def test_what_bends_near_a_spot_is_measured_there():
     flows = [[-1.0, 1.0, -1.0, -1.0, 1.0], [-1.0, -1.0, 1.0, -1.0, -1.0], [-1.0, -1.0, 1.0, 1.0, -1.0]]
     v = torch.cat((0.2 * torch.tensor(flows), torch.tensor([[0.0, 0.0], [2.0, 0.0], [2.0, 0.0]])), 1)
     check_transform(product, v=v, size=(24,), tolerance=2e-4)
+
+
+@pytest.mark.parametrize(("cells", "size"), [((5, 5), (24, 24)), ((20,), (24,))])
+def test_many_pixels_of_a_mask_may_become_one(cells, size):
+    """Which is read far from the point that moves there, around which space bends on."""
+    x = texture(size, 3)
+    for seed in range(2):
+        transform = CPAB(cells).double()
+        check_masks(transform, draw(transform, (3,), 0.4, seeds.generator(seed)), x)
 
 
 def test_levels_that_overshoot_come_back():

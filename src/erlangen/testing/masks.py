@@ -53,8 +53,8 @@ class Moved(NamedTuple):
 def _moved(transform: Transform, g: Tensor, p: Tensor, size: Size) -> Moved:
     steps = 2 / max(size) * torch.eye(len(size), dtype=p.dtype)
     ends = [p + sign * step for sign in (1, -1) for step in steps]
-    points = transform.act_points(g, torch.cat((p, *ends)).expand(len(g), -1, -1), size)
-    to, *ends = to_pixels(points, size).split(len(p), 1)
+    points = transform.act_points(g, torch.cat((p, *ends), 1), size)
+    to, *ends = to_pixels(points, size).split(p.shape[1], 1)
     ahead, behind = (torch.stack(half, -1) for half in (ends[: len(size)], ends[len(size) :]))
     back = torch.linalg.pinv((ahead - behind) / 2)
     return Moved(to, back, (back @ ((ahead + behind) / 2 - to.unsqueeze(-1))).abs().amax((-1, -2)))
@@ -64,21 +64,22 @@ def _sources(transform: Transform, g: Tensor, size: Size) -> None:
     r"""Every pixel of a mask comes from where the content does, to what rounding and bent space explain.
 
     A pixel's label is its own place, so that the result tells where each pixel comes from. A point s moves to φ(s); the
-    pixel q nearest to that comes from $s + D\varphi^{-1}(q - \varphi(s))$, and nearest neighbours read at most half a
-    pixel away from there. What is resampled more than once may be off by another pixel each time, on the scale of the
-    larger of source and result.
+    pixel q nearest to that was read at a pixel f, which is at most half a pixel from where q comes from, about
+    $f + D\varphi_f^{-1}(q - \varphi(f))$. Not from s: where many pixels become one, it may be far from f. What is
+    resampled more than once may be off by another pixel each time, on the scale of the larger of source and result.
     """
     places, last = positions(size), torch.tensor(size[::-1]) - 1
     labels = to_pixels(places, size).round().long()
-    s = places[(places.abs() <= half_extent(size, places) / 2).all(-1)][::3]
-    to, back, bend = _moved(transform, g, s, size)
+    s = places[(places.abs() <= half_extent(size, places) / 2).all(-1)][::3].expand(len(g), -1, -1)
+    to = to_pixels(transform.act_points(g, s, size), size)
     q = to.round().minimum(last).clamp_min(0).long()
     found = _labels_at(transform.act_mask(g, (labels + 1).movedim(-1, 0).expand(len(g), -1, *size)), q) - 1
-    off = found - to_pixels(s, size) - (back @ (q - to).unsqueeze(-1)).squeeze(-1)
+    landed, back, bend = _moved(transform, g, from_pixels(found.to(s), size), size)
+    off = (back @ (q - landed).unsqueeze(-1)).squeeze(-1)
     again = max(1, sum(isinstance(part, Spatial) for part in transform.modules())) - 1
     # A kink between the ends is worth three bends.
     fine = 0.55 + 3 * bend + again * back.abs().sum(-1).amax(-1).clamp_min(1)
-    inside = within(from_pixels(to, size), size) & remain(transform, g, s.expand(len(g), -1, -1), size)
+    inside = within(from_pixels(to, size), size) & remain(transform, g, s, size)
     wrong = inside & (off.abs().amax(-1) > fine)
     says = f"{wrong.sum()} of {inside.sum()} pixels come from elsewhere"
     require(not wrong.any(), f"a mask does not move with the content: {says}")
