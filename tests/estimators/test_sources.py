@@ -212,6 +212,10 @@ def test_the_training_part_is_read_alone_and_that_is_said(tmp_path, caplog):
     caplog.clear()
     assert len(load_images(str(tmp_path / "mine" / "test"))) == 3
     assert not caplog.text
+    train, test = (np.zeros((n, 3, 8, 8), np.uint8) for n in (2, 3))
+    np.savez(tmp_path / "mine.npz", x_train=train, x_test=test)
+    assert len(load_images(str(tmp_path / "mine.npz"))) == 2
+    assert "mine.npz has a training and a test part: the images of the first are read, and no others." in caplog.text
 
 
 @pytest.mark.parametrize("size", [0, 4, 7, 8.5])

@@ -150,6 +150,8 @@ def load_images(
         return load(source)
     if path.is_file() and path.suffix.lower() == ".npz":
         _check_folder(f"the file {source!r}", for_folders)
+        if _has_test(path):
+            LOG.warning("%s has a training and a test part: the images of the first are read, and no others.", path)
         return load(path, unlabelled=True)
     if not path.is_dir():
         raise ValueError(f"data: received {source!r}, which {_unlike(path)}; accepted is {_image_sources()}")
