@@ -18,6 +18,7 @@ hypothesis.settings.load_profile("erlangen")
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     torch.set_num_threads(1)  # the workers share the cores among themselves
+    os.environ["OMP_NUM_THREADS"] = "1"  # and so do the commands that they run
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell leaves it in the background: tests interrupt
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -83,7 +83,7 @@ def slopes(objective, part):
 def test_the_gradient_of_choices_is_unbiased_and_less_noisy_than_the_score():
     exact = slopes(choosing(1, exact=True), "cross_entropy")
     objective = choosing(1, exact=False)
-    draws = torch.stack([slopes(objective, "cross_entropy") for _ in range(3000)])
+    draws = torch.stack([slopes(objective, "cross_entropy") for _ in range(1500)])
     error = draws.std(0) / math.sqrt(len(draws))
     assert (
         (draws.mean(0) - exact).abs() <= 5 * error + 1e-12
@@ -96,7 +96,7 @@ def test_the_gradient_of_choices_is_unbiased_and_less_noisy_than_the_score():
         parameters = objective.parameter_groups()["conditional"]
         return torch.cat([g.flatten() for g in torch.autograd.grad((each * prediction.log_q[0]).mean(), parameters)])
 
-    plain = torch.stack([score() for _ in range(1000)])
+    plain = torch.stack([score() for _ in range(500)])
     assert draws.var(0).sum() < 0.5 * plain.var(0).sum()
 
 
