@@ -101,10 +101,10 @@ def test_what_a_network_without_training_finds_is_not_told(tmp_path):
     tx, _ = found.rows()
     assert tx["occurs"] is None
     assert tx["error"] == pytest.approx(0.125, rel=0.4)  # the median of what is uniform up to 0.25
-    assert str(found).startswith("tx: cannot be told (±")
-    assert f"err by {tx['error']:.2g} and more)." in str(found)
+    assert str(found).startswith("tx: cannot be determined (found: ±")
+    assert f"are wrong by {tx['error']:.2g} or more)." in str(found)
     page, content = found.save(tmp_path)
-    assert "tx</dt><dd>cannot be told" in page.read_text()
+    assert "tx</dt><dd>cannot be determined" in page.read_text()
     assert json.loads(content.read_text())["coordinates"][0]["occurs"] is None
 
 
@@ -123,8 +123,8 @@ def test_a_density_that_has_learned_little_is_found_out(learned, monkeypatch):
     assert tx["error"] < 1e-3
     assert tx["occurs"] is (True if learned else None)
     assert (tx["gap"] < 0.02) == learned
-    assert ("tx: cannot be told (±" in str(found)) != learned
-    assert (f"{tx['gap']:.2g} on average from where their density has them" in str(found)) != learned
+    assert ("tx: cannot be determined (found: ±" in str(found)) != learned
+    assert (f"on average {tx['gap']:.2g} from where their density puts them" in str(found)) != learned
     assert found.findings.untold == ([] if learned else ["tx", "ty"])
     assert found.findings.rough == []  # poses are right
 

@@ -132,7 +132,7 @@ def test_images_that_move_further_than_was_looked_for(reach, far, tmp_path):
     found = SymmetryFinder(("tx",), steps=(150, 2), lr=(1e-2, 1e-3), **TINY).fit(x).report(x, samples=50, shown=1)
     (row,) = found.rows()
     assert (row["at_the_end"] > 0.1) == far
-    assert str(found).endswith("; poses reach the end of what was looked for: look further, tx:0.5.") == far
+    assert str(found).endswith("; poses reach the end of the searched range: search further, tx:0.5.") == far
     stored = json.loads(found.save(tmp_path)[1].read_text())
     assert stored["coordinates"][0]["at_the_end"] == row["at_the_end"]
 
@@ -148,7 +148,7 @@ def test_where_to_look_is_said_as_it_is_typed():
     ranges = {"tx": (-0.25, 0.25), "scale": (-0.5, 0.2), "value": (-1.0, 0.1), "ty": (-0.25, 0.25)}
     said = further(ranges, {"tx": 0.02, "scale": 0.5, "value": 0.3, "ty": 0.005})
     assert list(said) == ["tx", "scale", "value"]
-    assert [words.rpartition(" ")[2] for words in said.values()] == ["tx:0.5", "scale:-1:0.4", "for"]
+    assert [words.rpartition(" ")[2] for words in said.values()] == ["tx:0.5", "scale:-1:0.4", "range"]
 
 
 def test_ranges_of_photographs_come_with_a_caution(tmp_path):
@@ -191,7 +191,7 @@ def test_translations_that_are_looked_for_alone_stay_as_they_are():
 @pytest.mark.parametrize(("images", "few"), [(1, True), (39, True), (40, False)])
 def test_few_images_come_with_a_caution(images, few):
     x = glyphs(images).x
-    assert ("Fewer than 40 images tell little" in caution(x, ("tx",))) == few
+    assert ("Fewer than 40 images say little" in caution(x, ("tx",))) == few
 
 
 def test_densities_that_follow_their_images_come_with_a_caution():

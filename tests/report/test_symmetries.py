@@ -20,7 +20,7 @@ def test_what_cannot_be_told_has_no_number(monkeypatch):
     said = []
     monkeypatch.setattr(symmetries, "png", lambda figure: said.extend(t.get_text() for t in figure.axes[0].texts))
     spans_figure(np.array([[0.3, 0.1, 1.0]] * 3), COORDINATES, ["scale"])
-    assert said == ["±0.3", "cannot be told", "±57.3°"]
+    assert said == ["±0.3", "cannot be determined", "±57.3°"]
 
 
 def test_distributions_are_shown_wherever_they_lie(monkeypatch):
@@ -47,7 +47,7 @@ def test_distributions_are_shown_wherever_they_lie(monkeypatch):
 def test_prototypes_of_copies_differ_where_poses_err():
     pixel = np.zeros((2, 2, 3), np.uint8)
     rest = [np.ones((1, 3)), [pixel], [pixel], [[pixel]], [np.zeros((50, 3))], {}]
-    words = ["tx: hardly occurs.", "scale: ±0.1.", "angle: cannot be told."]
+    words = ["tx: hardly occurs.", "scale: ±0.1.", "angle: cannot be determined."]
     same, other = (SymmetryFindings("", "", words, COORDINATES, *rest, rough=rough) for rough in ([], ["tx", "angle"]))
     assert "prototypes (the same for all transformed copies of an image)," in symmetries_page(same)
-    assert "copies of an image, but for tx, angle, in which poses err)," in symmetries_page(other)
+    assert "copies of an image, except in tx, angle, where poses are wrong)," in symmetries_page(other)

@@ -44,15 +44,15 @@ __all__ = [
 
 FILLED = (
     "These images fill their frames. If they all differ, as photographs do, each has a prototype of its own, in any "
-    "pose; wide ranges then show that, and not how far images were moved."
+    "pose; wide ranges then show that, not how far images were moved."
 )
 FOLLOWED = (
-    "In {} the density of an image follows the image: it moves along when the image is moved by a known amount, and "
-    "should stay. What is found there is in part what this image did, not what images like it do, and its range is "
+    "In {} the density of an image follows the image: it moves along when the image is moved by a known amount, which "
+    "it should not. What is found there is in part what this image did, not what images like it do, and its range is "
     "likely too small."
 )
 ENOUGH = 40  # images, of which some can be held out: see `set_aside`
-FEW = f"Fewer than {ENOUGH} images tell little: what is found is what these did, and not what others like them do."
+FEW = f"Fewer than {ENOUGH} images say little: what is found describes these images, not others like them."
 # A variance of turns, of which one is a radian, and of sizes: where less is found, nothing turns. What that leaves of
 # translations is at most 0.027 of how far the prototype is shifted, which is less than half a pixel of small images.
 STILL = 1e-3
@@ -312,8 +312,8 @@ def further(ranges: Mapping[str, tuple[float, float]], ended: Mapping[str, float
     for name in (name for name, share in ended.items() if share > MANY):
         low, high = (f"{2 * end:.3g}" for end in ranges[name])
         wider = f"{name}:{high}" if low == f"-{high}" else f"{name}:{low}:{high}"
-        said[name] = "; poses reach the end of what was looked for" + (
-            f": look further, {wider}" if name in AFFINE else ""
+        said[name] = "; poses reach the end of the searched range" + (
+            f": search further, {wider}" if name in AFFINE else ""
         )
     return said
 
@@ -336,10 +336,10 @@ def words(
         end = f"{ends.get(name, '')}."
         if rough[k] or unlearned[k]:
             why = _wrong(f"{(error if rough[k] else gap) * scale:.2g}{unit}", rough[k])
-            said.append(f"{name}: cannot be told (±{middle * scale:.3g}{unit} is found, but {why}){end}")
+            said.append(f"{name}: cannot be determined (found: ±{middle * scale:.3g}{unit}, but {why}){end}")
             continue
         if middle <= small:
-            range_ = f"±{middle * scale:.2g}{unit}, looked for ±{whole * scale:.3g}{unit}"
+            range_ = f"±{middle * scale:.2g}{unit}, searched ±{whole * scale:.3g}{unit}"
             said.append(f"{name}: hardly occurs ({range_}){end}")
             continue
         span = f" (±{low * scale:.3g}{unit} to ±{high * scale:.3g}{unit} from image to image)"
@@ -367,9 +367,9 @@ def _plainly(name: str, half: float) -> str:
 def _wrong(far: str, poses: bool) -> str:
     """Why nothing can be told, in words: poses err, or else densities."""
     if poses:
-        return f"poses of half of all images, transformed by known amounts, err by {far} and more"
-    why = "it has learned too little, or from images that lie otherwise; more steps may help"
-    return f"poses of images are {far} on average from where their density has them: {why}"
+        return f"the poses of half of the images, transformed by known amounts, are wrong by {far} or more"
+    why = "it has learned too little, or from images that lie elsewhere; more steps may help"
+    return f"poses are on average {far} from where their density puts them: {why}"
 
 
 def as_bytes(images: Tensor) -> list[np.ndarray]:

@@ -75,8 +75,8 @@ def symmetries_page(found: SymmetryFindings) -> str:
             Section(
                 "How far images are transformed",
                 note="Half of the shortest range that holds 98 % of the transformations of an image's prototype; a "
-                "line for each image, the median marked. The scale ends at what was looked for, and so does what goes "
-                f"further. {found.caution}".rstrip(),
+                "line for each image, the median marked. The scale ends at the searched range, and what "
+                f"goes further is drawn at its end. {found.caution}".rstrip(),
                 rows=[("", [spans])],
                 per_line=1,
                 facts={name: said for name, _, said in (line.partition(": ") for line in found.words)},
@@ -109,7 +109,7 @@ def spans_figure(half_ranges: np.ndarray, coordinates: Sequence[Coordinate], unt
             lines, mark, text = (MUTED, MUTED, MUTED) if unknown else (COLOURS[0], COLOURS[1], INK)
             axes.vlines(share, y - 0.22, y + 0.22, color=lines, alpha=max(0.05, 1 / len(share) ** 0.5))
             axes.plot(min(medians[y] / whole, 1.0), y, "D", color=mark, markersize=6, zorder=3)
-            words = "cannot be told" if unknown else f"±{medians[y] * coordinate.unit:.3g}{coordinate.sign}"
+            words = "cannot be determined" if unknown else f"±{medians[y] * coordinate.unit:.3g}{coordinate.sign}"
             axes.text(1.03, y, words, transform=axes.get_yaxis_transform(), va="center", color=text, weight="bold")
         axes.set_yticks(range(len(coordinates)), [c.name for c in coordinates])
         axes.set_ylim(len(coordinates) - 0.5, -0.5)
@@ -133,10 +133,10 @@ def _pictures(found: SymmetryFindings) -> Section:
         label = "resampled" if k == 0 else ""
         rows.append((label, [_image(images[k], "a natural variation") for images in found.resampled]))
     copies = "the same for all transformed copies of an image"
-    but = f", but for {', '.join(found.rough)}, in which poses err" if found.rough else ""
+    but = f", except in {', '.join(found.rough)}, where poses are wrong" if found.rough else ""
     text = (
         f"Images, their prototypes ({copies}{but}), and natural variations: "
-        "prototypes transformed as images of the set are."
+        "prototypes transformed as the images of the set are."
     )
     return Section("Prototypes and variations", text, rows=rows, per_line=len(found.inputs))
 
@@ -149,7 +149,7 @@ def _distributions(found: SymmetryFindings) -> Section:
         figures.append(Image(distribution_figure(example, coordinates), f"image {k + 1}", width=width))
     text = (
         "For each image its prototype, and how it is transformed in the set. Where a prototype lies is arbitrary: "
-        "translations are as seen from where turning explains most of them."
+        "translations are relative to the point about which rotations explain most of them."
     )
     return Section("Distributions", text, rows=[("", figures)], per_line=1 if width > 400 else 3)
 
