@@ -182,7 +182,7 @@ def test_onnx_as_scikit_learn_has_it(tmp_path, zipmap):
 def test_onnx_without_its_runtime_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     (tmp_path / "a.onnx").touch()
-    with pytest.raises(ValueError, match=r"onnxruntime is missing; install erlangen\[onnx\]"):
+    with pytest.raises(ValueError, match=r"onnxruntime is missing: `pip install onnxruntime`"):
         load_model(tmp_path / "a.onnx")
 
 

@@ -149,7 +149,7 @@ def _from_onnx(path: Path) -> Loaded:
         import onnxruntime
     except ImportError as error:
         raise ValueError(
-            f"model: received {str(path)!r}, for which onnxruntime is missing; install erlangen[onnx]"
+            f"model: received {str(path)!r}, for which onnxruntime is missing: `pip install onnxruntime`"
         ) from error
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
