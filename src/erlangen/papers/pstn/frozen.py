@@ -2,8 +2,8 @@ r"""What the experiments with a frozen classifier share: a localiser learns to u
 
 A classifier is trained on upright digits, or on clothes as they are, and frozen. Then inputs are turned by angles
 uniform on the circle (the paper does not say by which; that its frozen classifier finds 41.2 % of them suggests it), or
-placed at half their size on a canvas of 96 pixels, and a localiser is trained with the labels alone. What it should
-have found is known.
+placed on a canvas of 96 pixels, of whose side they fill half, and a localiser is trained with the labels alone. What it
+should have found is known.
 
 *Networks.* The classifier of 28,086 parameters; localisers of 72,000 (rotations) and 194,000 (placement).
 
