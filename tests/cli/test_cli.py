@@ -34,6 +34,18 @@ def test_help_names_the_commands(arguments):
         assert word in result.stdout
 
 
+@pytest.mark.parametrize("name", ["fit", "symmetries", "audit", "check", "demo", "gallery", "figures", "reproduce"])
+def test_help_is_wrapped_at_the_width_of_the_terminal_alone(name, capsys, monkeypatch):
+    """A break within a docstring would come out as one within a line, and a switch needs no opposite."""
+    monkeypatch.setenv("COLUMNS", "120")
+    with pytest.raises(SystemExit):
+        cli.main([name, "--help"])
+    said = capsys.readouterr().out
+    assert re.findall(r"[a-z,;:.] {30,}[│ ]*\n[│ ] {12,}\w+", said) == []  # with room for another word
+    assert "(default: )" not in said
+    assert "--no-" not in said
+
+
 def test_nobody_reads_the_help_to_its_end():
     command = [sys.executable, "-m", "erlangen", "fit", "--help"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

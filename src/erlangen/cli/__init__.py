@@ -77,7 +77,7 @@ class Figures:
     results: Path = Path("results/distributions")
     """Folder of the stored numbers and densities that some figures show."""
 
-    compute: bool = False
+    compute: Switch = False
     """Compute the stored numbers first, which takes minutes."""
 
     def run(self) -> list[Path]:

@@ -26,6 +26,14 @@ TRANSFORMS = (
     "(degrees), translation (share of the side), scale (factor), shear, flip, hue (degrees), saturation (factor), blur "
     "(pixels)."
 )
+SIZE = (
+    "Side to which images are resized for the model; pictures in a folder when they are read, so before they are "
+    "transformed. If not given, that of the run, or no resizing."
+)
+BACKGROUND = (
+    "Background for transparent pixels; auto: that of the run, else white if the opaque parts are dark overall, else "
+    "black."
+)
 
 
 @dataclass(frozen=True)
@@ -38,9 +46,7 @@ class Audit:
 
     transforms: Annotated[str | None, tyro.conf.arg(metavar="NAMES", help=TRANSFORMS, help_behavior_hint="")] = None
 
-    size: Annotated[int | None, left_open("PIXELS")] = None
-    """Side to which images are resized for the model; pictures in a folder when they are read, so before they are
-    transformed. If not given, that of the run, or no resizing."""
+    size: Annotated[int | None, left_open("PIXELS", SIZE)] = None
 
     mean: tuple[float, ...] = (0.0,)
     """Mean to subtract from images in [0, 1] (times --range), one for each channel or one for all."""
@@ -64,7 +70,7 @@ class Audit:
     """Number of images at most; a fixed choice of them if there are more."""
 
     saliency: int = 32
-    """Number of them on which saliency is measured, which takes most of the time; 0 for none."""
+    """Number of these on which saliency is measured, which takes most of the time; 0 for none."""
 
     batch_size: int = 256
     """Images per call of the model."""
@@ -72,9 +78,7 @@ class Audit:
     unreadable: Literal["raise", "skip"] = "raise"
     """What to do with files that cannot be read: stop, or skip them."""
 
-    background: Literal["auto", "black", "white"] = "auto"
-    """Background for transparent pixels; auto: that of the run, else white if the opaque parts are dark overall, else
-    black."""
+    background: Annotated[Literal["auto", "black", "white"], tyro.conf.arg(help=BACKGROUND)] = "auto"
 
     seed: int = 0
     """Random seed, for models that draw random numbers."""

@@ -23,7 +23,11 @@ SMALLER = "a smaller --batch-size, --samples, --eval-samples or --size, and anot
 LENGTH = ("steps", "epochs")  # what may change when a run goes on
 QUICK = {"steps": 120, "batch_size": 64, "samples": 2, "eval_samples": 8}
 
-
+# The help of options, where it is more than a line: tyro keeps the breaks of docstrings.
+DATA = (
+    "A folder with a sub-folder for each class, a .npz file, series in a .csv, .tsv or .ts file, or a named set: "
+    "glyphs, mnist, ucr/FaceAll, …"
+)
 TRANSFORM = (
     "Coordinates to learn, with ranges if not the defaults: angle:180,tx:0.2 or angle:-30:60. Names: tx, ty, angle "
     "(degrees), scale, stretch, shear, sx, sy; hue (turns), saturation, value; crop (with its smallest size); affine "
@@ -33,34 +37,53 @@ TRANSFORM = (
 METHOD = (
     "flow: a distribution for each image (Learning to Transform); flow-code: the same, as its published code does it; "
     "augerino: one range for all; lila: the same, by the marginal likelihood; instaaug: a range for each image; pstn: "
-    "a transformation of each image, with its uncertainty; stn: without; affine: augmentation by hand; tta: averaging "
-    "at test time only; none: the classifier alone."
+    "a transformation of each image, with its uncertainty; stn: the same without uncertainty; affine: augmentation by "
+    "hand; tta: averaging at test time only; none: the classifier alone."
+)
+NET = (
+    "The classifier: lenet, fixup, conv13, preact18, small-cnn, embedding or mlp; for series series-cnn. If not given, "
+    "it depends on the data."
+)
+ALPHA = (
+    "Weight of the distribution's entropy (augerino: of its width; pstn: of its divergence from the prior). A larger "
+    "weight makes the distribution wider."
+)
+ENTROPY = (
+    "Keep the entropy at this value instead, by adapting the weight. The weight is never negative: the entropy cannot "
+    "be pushed below the value that the classifier alone leads to."
+)
+SIZE = (
+    "Side of the square to which pictures in a folder are resized and cropped at the centre. If not given: pictures of "
+    "one size keep it, or are reduced to 64 on the longer side; those of several sizes become 64 by 64."
+)
+SERIES = (
+    "For a .csv with one time step per row: the column that says to which series a row belongs, or several columns, "
+    "such as subject,trial. The other columns are channels."
+)
+RESUME = (
+    "Continue the run in --output with its own settings; --steps or --epochs make it longer. If its data have moved, "
+    "say where they are now."
 )
 Switch: TypeAlias = Annotated[bool, tyro.conf.FlagCreatePairsOff]
 
 
-def left_open(metavar: str) -> Any:
-    """An option without a default that could be shown."""
-    return tyro.conf.arg(metavar=metavar, help_behavior_hint="")
+def left_open(metavar: str, words: str | None = None) -> Any:
+    """An option without a default that could be shown; its help, if not in a docstring."""
+    return tyro.conf.arg(metavar=metavar, help=words, help_behavior_hint="")
 
 
 @dataclass(frozen=True)
 class Fit:
     """Train a classifier that learns which transformations leave each image's class unchanged."""
 
-    data: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="[DATA]")] = "glyphs"
-    """A folder with a sub-folder for each class, a .npz file, series in a .csv, .tsv or .ts file, or a named set:
-    glyphs, mnist, ucr/FaceAll, …"""
-
+    data: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="[DATA]", help=DATA)] = "glyphs"
     transform: Annotated[str | None, tyro.conf.arg(metavar="NAMES", help=TRANSFORM, help_behavior_hint="")] = None
     method: Annotated[
         Literal["flow", "flow-code", "augerino", "lila", "instaaug", "pstn", "stn", "affine", "tta", "none"],
         tyro.conf.arg(help=METHOD),
     ] = "flow"
 
-    net: Annotated[str | None, left_open("NAME")] = None
-    """The classifier: lenet, fixup, conv13, preact18, small-cnn, embedding or mlp; for series series-cnn; if not given,
-    by the data."""
+    net: Annotated[str | None, left_open("NAME", NET)] = None
 
     epochs: Annotated[int | None, left_open("N")] = None
     """Length of the training in epochs."""
@@ -74,13 +97,8 @@ class Fit:
     lr: float = 2e-3
     """Learning rate."""
 
-    alpha: Annotated[float | None, left_open("WEIGHT")] = None
-    """Weight of the distribution's entropy (augerino: of its width; pstn: of its divergence from the prior). A larger
-    weight makes the distribution wider."""
-
-    entropy: Annotated[float | None, left_open("NATS")] = None
-    """Keep the entropy at this value instead, by adapting the weight. The weight is never negative: a value below what
-    the classifier itself asks for is not reached."""
+    alpha: Annotated[float | None, left_open("WEIGHT", ALPHA)] = None
+    entropy: Annotated[float | None, left_open("NATS", ENTROPY)] = None
 
     samples: int = 4
     """Views of each image in training."""
@@ -91,9 +109,7 @@ class Fit:
     validation: float = 0.1
     """Share of the training set that is held out for validation; 0 for none."""
 
-    size: Annotated[int | None, left_open("PIXELS")] = None
-    """Side of the square to which pictures in a folder are resized and cropped at the centre. If not given: pictures of
-    one size keep it, or are reduced to 64 on the longer side; those of several sizes become 64 by 64."""
+    size: Annotated[int | None, left_open("PIXELS", SIZE)] = None
 
     unreadable: Literal["raise", "skip"] = "raise"
     """What to do with files that cannot be read: stop, or skip them."""
@@ -110,9 +126,7 @@ class Fit:
     label: Annotated[str | None, left_open("COLUMN")] = None
     """Column of a .csv that holds the classes; label if not given."""
 
-    series: Annotated[str | None, left_open("COLUMN")] = None
-    """For a .csv with one time step per row: the column that says to which series a row belongs, or several columns,
-    such as subject,trial. The other columns are channels."""
+    series: Annotated[str | None, left_open("COLUMN", SERIES)] = None
 
     time: Annotated[str | None, left_open("COLUMN")] = None
     """With --series, the column that holds the time."""
@@ -132,9 +146,7 @@ class Fit:
     output: Annotated[Path | None, left_open("RUN")] = None
     """Run folder, new or empty; runs/<data>-<method>-<time> if not given."""
 
-    resume: Switch = False
-    """Continue the run in --output with its own settings; --steps or --epochs make it longer. If its data lie elsewhere
-    by now, say where."""
+    resume: Annotated[Switch, tyro.conf.arg(help=RESUME)] = False
 
     quick: Switch = False
     """A short run with few views, to see that everything works."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from .fit import left_open
+from .fit import Switch, left_open
 from .progress import progress
 from .refusal import Refusal, refusing
 
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Reproduce"]
 
+PAIR = (
+    "Two pictures to use in place of our glyphs. No rotation may map one to itself or to the other. Rows then go to "
+    "runs/<their names>, unless --results says otherwise."
+)
 KEPT = "stopped; what was trained is kept, of most models also half a training: the same command goes on from there."
 
 
@@ -25,10 +29,10 @@ KEPT = "stopped; what was trained is kept, of most models also half a training: 
 class Reproduce:
     """Compute tables and figures of the papers, or redraw the report from what is stored."""
 
-    experiments: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[EXPERIMENTS …]")] = ()
+    experiments: Annotated[tyro.conf.Positional[tuple[str, ...]], left_open("[EXPERIMENTS …]")] = ()
     """Experiments to run, such as ltt/figure2; the name of a paper stands for all of its experiments."""
 
-    smoke: bool = False
+    smoke: Switch = False
     """Run the smallest configuration, in seconds. Its rows go to the cache, never to the results."""
 
     device: str = "auto"
@@ -40,23 +44,21 @@ class Reproduce:
     first: int = 0
     """The first seed: rows of other seeds stay as they are stored."""
 
-    jobs: int | None = None
+    jobs: Annotated[int | None, left_open("N")] = None
     """Seeds to run at a time; by default one on the CPU, and up to six on CUDA."""
 
-    pair: Annotated[tuple[Path, Path] | None, left_open("PICTURE PICTURE")] = None
-    """Two pictures to use in place of our glyphs. No rotation may map one to itself or to the other. Rows then go to
-    runs/<their names>, unless --results says otherwise."""
+    pair: Annotated[tuple[Path, Path] | None, left_open("PICTURE PICTURE", PAIR)] = None
 
-    datasets: tuple[str, ...] = ()
+    datasets: Annotated[tuple[str, ...], left_open("NAME …")] = ()
     """Only these rows of a table over several data sets, such as cifar10 mnist."""
 
-    methods: tuple[str, ...] = ()
+    methods: Annotated[tuple[str, ...], left_open("NAME …")] = ()
     """Only these rows of a table over several methods, such as none flow."""
 
-    report: bool = False
+    report: Switch = False
     """Redraw results.md and its figures from stored rows."""
 
-    show_list: Annotated[bool, tyro.conf.arg(name="list")] = False
+    show_list: Annotated[Switch, tyro.conf.arg(name="list")] = False
     """List all experiments."""
 
     results: Path = Path("results")

@@ -20,6 +20,14 @@ TRANSFORM = (
     "stretch, shear, sx, sy; saturation, value; angle and hue, always on the whole circle; affine and hsv for all of "
     "theirs."
 )
+SIZE = (
+    "Side to which pictures in a folder are resized, then cropped at the centre. If not given: 64 if they differ in "
+    "size; else their own size, with the longer side reduced to 64 if the shorter one keeps 8 pixels."
+)
+OUTPUT = (
+    "Folder for symmetries.html, symmetries.json and the trained model; created if missing. A finished run in it is "
+    "replaced."
+)
 SMALL: dict[str, Any] = {
     **{"steps": (250, 1500), "batch_size": 64, "samples": 1},
     **{"inference": (256, 128), "generative": (256, 128)},
@@ -42,9 +50,7 @@ class Symmetries:
     batch_size: int = 128
     """Images per step."""
 
-    size: Annotated[int | None, left_open("PIXELS")] = None
-    """Side to which pictures in a folder are resized, then cropped at the centre. If not given: 64 if they differ in
-    size; else their own size, with the longer side reduced to 64 if the shorter one keeps 8 pixels."""
+    size: Annotated[int | None, left_open("PIXELS", SIZE)] = None
 
     unreadable: Literal["raise", "skip"] = "raise"
     """What to do with files that cannot be read: stop, or skip them."""
@@ -61,9 +67,7 @@ class Symmetries:
     small: Switch = False
     """A short run with small networks: about a minute on one core."""
 
-    output: Path = Path("symmetries")
-    """Folder for symmetries.html, symmetries.json and the trained model; created if missing. A finished run in it is
-    replaced."""
+    output: Annotated[Path, tyro.conf.arg(help=OUTPUT)] = Path("symmetries")
 
     resume: Switch = False
     """Continue a stopped run in --output; repeat the options that it was started with."""
