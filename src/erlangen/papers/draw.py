@@ -31,7 +31,9 @@ __all__ = [
 ]
 
 NAMES = {"flow": "flow", "instaaug": "InstaAug", "augerino": "Augerino", "random": "random affine"}
-TINTS = {"flow": "#2b7fa3", "instaaug": "#e07b39", "augerino": "#7a5ea8", "random": "#9aa5b1"}
+# Of methods, the same in all figures that have several of them.
+TINTS = dict(zip(("flow", "instaaug", "augerino", "ours"), COLOURS, strict=True))
+TINTS |= {"none": MUTED, "affine": INK, "random": "#9aa5b1", "lila": TINTS["augerino"], "equivariant": TINTS["ours"]}
 NEAR = 25  # points of accuracy
 
 

@@ -30,9 +30,8 @@ from torch import Tensor
 
 from ...data import DataSet, rotated
 from ...metrics import Divergence, ekld
-from ...report.style import COLOURS
 from ..base import Claim, Row, Rows, experiment
-from ..draw import curve, sheet
+from ..draw import TINTS, curve, sheet
 from .classify import Training, data_set, predictions, trained
 from .recipes import WAYS
 
@@ -131,9 +130,9 @@ def show(rows: Rows) -> Figure:
     figure, axes = sheet(1, len(METHODS), (12, 3.8))
     for panel, (dataset, methods) in zip(axes, METHODS.items(), strict=True):
         mine = [row for row in rows if row["dataset"] == dataset and "place" in row]
-        for colour, method in zip(COLOURS, methods, strict=False):
+        for method in methods:
             if own := [row for row in mine if row["method"] == method]:
-                curve(panel, own, "place", "ekld", colour=colour, label=NAMES[method])
+                curve(panel, own, "place", "ekld", colour=TINTS[method], label=NAMES[method])
         about = {row["place"]: f"{row['class']}\n{row['size']}" for row in mine}
         panel.set_xticks(list(about), list(about.values()), fontsize=6.5)
         panel.set(title=f"{dataset}, ±{SPREADS[dataset]}°", ylabel="eKLD", xlabel="class and its training images")

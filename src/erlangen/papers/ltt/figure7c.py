@@ -39,10 +39,10 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from ...report.style import ACCENT, COLOURS, MUTED
+from ...report.style import ACCENT
 from ...transforms import Affine
 from ..base import Claim, Row, Rows, experiment
-from ..draw import beside, curve, sheet
+from ..draw import TINTS, beside, curve, sheet
 from . import poses
 from .classify import Training, data_set, predictions, scores, trained
 from .poses import Posing, Shifted
@@ -58,8 +58,8 @@ SHIFTS: dict[str, tuple[str, dict[str, Any]]] = {
     "equivariant, group mean-shift": ("equivariant", END | {"along": ["angle"]}),
 }
 POSED = {"poses, group mean-shift": False, "poses, gated mean-shift": True}  # before the flow, and whether gated
-LINES = (*TRAINED, *SHIFTS, *POSED)
-TINTS = dict(zip(LINES, (MUTED, *COLOURS[:3], *[COLOURS[1]] * 3, COLOURS[2], ACCENT, ACCENT), strict=True))
+COLOUR = {"rotated": TINTS["none"], **{way: TINTS[way] for way in TRAINED if way in TINTS}}
+COLOUR |= {way: TINTS[before] for way, (before, _) in SHIFTS.items()} | dict.fromkeys(POSED, ACCENT)
 DASHES = dict(zip(SHIFTS, ("--", ":", "-.", "--"), strict=True)) | {"poses, group mean-shift": "--"}
 
 
@@ -86,7 +86,7 @@ SAID = (("kept", 0, "“without reducing accuracy”", -0.5), ("gain", 90, "“r
 PAPER = (
     *(
         Claim("accuracy", f"accuracy at {angle}°, {way}", {"method": way, "angle": angle})
-        for way in LINES
+        for way in COLOUR
         for angle in (0, 90)
     ),
     *(
@@ -137,7 +137,7 @@ def run(config: Config) -> list[Row]:
 def show(rows: Rows) -> Figure:
     """Accuracy against the angle, a line for each method, broken where an image is moved first."""
     figure, (panel,) = sheet(1, 1, (8.5, 4.2))
-    for way, colour in TINTS.items():
+    for way, colour in COLOUR.items():
         label = TRAINED.get(way, way if "," in way else f"flow, {way}")
         own, how = [row for row in rows if row["method"] == way], {"line": DASHES.get(way, "-")}
         curve(panel, own, "angle", "accuracy", colour=colour, label=label, **how)

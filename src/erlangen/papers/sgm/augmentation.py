@@ -29,19 +29,18 @@ from ...models import Averaged
 from ...nets import LeNet
 from ...objectives import METHODS as KNOWN
 from ...objectives import AveragedObjective, HandMade, Terms
-from ...report.style import COLOURS
 from ...train import Config as How
 from ...train import Cosine, Optimiser, TensorLoader, fit
 from ...transforms import Affine
 from ...utils.seeds import seeded
 from ..base import Claim, Row, Rows, experiment
-from ..draw import beside, curve, sheet
+from ..draw import TINTS, beside, curve, sheet
 from . import figure8
 from .common import Training, data_set, trained
 
 NATURAL = ("sgm", "sgm-averaged", "sgm-own")
 METHODS = ("none", "affine", "augerino", "lila", "instaaug", "flow", *NATURAL)
-LINES = ("-", "--", ":")
+LINES = {"lila": "--", "sgm-averaged": "--", "sgm-own": ":"}
 LOW = 70  # what is below is told in words, lest the rest be one heap
 
 
@@ -135,9 +134,10 @@ def classifier(config: Config, method: str, labels: int) -> Averaged:
 def show(rows: Rows) -> Figure:
     """The accuracy of each method against the number of labels."""
     figure, (panel,) = sheet(1, 1, (7, 4))
-    for k, method in enumerate(METHODS):
+    for method in METHODS:
         if own := [row for row in rows if row["method"] == method]:
-            curve(panel, own, "labels", "accuracy", colour=COLOURS[k % 4], label=method, line=LINES[k // 4])
+            how = {"colour": TINTS.get(method, TINTS["ours"]), "line": LINES.get(method, "-")}
+            curve(panel, own, "labels", "accuracy", label=method, **how)
     panel.set(xscale="log", xlabel="labels", ylabel="accuracy, %")
     for row in (row for row in rows if row["accuracy"] < LOW):
         panel.annotate(f"{row['method']}: {row['accuracy']:.0f} ▾", (row["labels"], LOW + 1), fontsize=8)
