@@ -22,10 +22,10 @@ __all__ = ["redraw", "section"]
 SET_BY_HAND = {"seed", "device", "datasets", "methods"}  # what a run is told, beside what is computed apart
 LEAD = """# Results
 
-Numbers that the papers print or imply, and ours. `erlangen reproduce <experiment>` computes rows, `erlangen reproduce
---report` makes this page from them. *Ours* is the mean ± the standard deviation over seeds, or over folds where that is
-said; *met* says whether what is asked holds of the mean, and of how many seeds. *Scale* is the number of transformed
-inputs in training, as a share of the published code's.
+The numbers that the papers print or imply, beside ours. `erlangen reproduce <experiment>` computes rows, `erlangen
+reproduce --report` makes this page from them. *Ours* is the mean ± the standard deviation over seeds, or over folds
+where that is said; *asked* is our criterion, and *met* says whether the mean meets it, and for how many seeds it holds.
+*Scale* is the number of transformed inputs in training, as a share of the published code's.
 """
 
 

@@ -1,11 +1,11 @@
 r"""Figure 2: where the copies of an input are among the representations of others.
 
 The paper shows by t-SNE that a network trained with augmentation (DA) maps the four rotations of a digit to distant
-points of its penultimate layer, all of them among their class: it solves the task without being invariant. Here the
-same for invariance regularisation (IR) beside it. The networks are those of table 1.
+points of its penultimate layer, each among images of its class: it solves the task without being invariant. Here
+invariance regularisation (IR) is shown beside it. The networks are those of table 1.
 
 Measured, in the penultimate layer itself: the mean distance between two copies of a test image as a share of the mean
-distance between two images of its class. The plane of t-SNE is only shown.
+distance between two images of its class. The plane of t-SNE is shown, but nothing is measured in it.
 
 Time: after table 1 a minute on a CPU; the networks are trained there.
 """

@@ -1,7 +1,7 @@
 r"""Figure 3: where networks look, over the orbit of an input, with all maps turned back to one orientation.
 
-In the paper the maps of augmentation (DA) differ from copy to copy of a digit, those of invariance regularisation (IR)
-agree; figure 1 shows the same for tied weights (WT). The networks are those of table 1, with *ours* beside them.
+In the paper the maps of augmentation (DA) differ from copy to copy of a digit, and those of invariance regularisation
+(IR) agree; figure 1 shows the same for tied weights (WT). The networks are those of table 1, with *ours* beside them.
 
 Measured: the saliency maps (section 4.1) of the class that is predicted for an input, at all four rotations of some
 test images, and the mean cosine between the first and the others, realigned (SI, of these images alone).

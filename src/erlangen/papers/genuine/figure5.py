@@ -4,10 +4,10 @@ The paper tunes the weight ν of each regulariser (KL divergence of predictions,
 divided by the size of the logits) until saliency maps are similar, SI ≥ 0.95, and finds that all of them make a network
 less sensitive than augmentation alone: $\sigma_{\max}$ of its Jacobian falls, and so does its accuracy.
 
-Measured: for each regulariser the least ν of a list for which SI on the validation set is at least 0.95, or the
-greatest of the list and *reached* 0 where none is; with it, on the test set, the mean of $\sigma_{\max}(J)$ over 1,000
-images (J is by inputs in [0, 1]; by normalised ones all values are smaller by the same factor), its share of that of
-augmentation, accuracy and SI.
+Measured: for each regulariser the smallest ν of a list for which SI on the validation set is at least 0.95, or, if
+there is none, the greatest of the list, with *reached* 0; at that ν, on the test set, the mean of $\sigma_{\max}(J)$
+over 1,000 images (J is by inputs in [0, 1]; by normalised ones all values are smaller by the same factor), its share of
+that of augmentation, accuracy and SI.
 
 Time: on one core of a CPU four minutes for each ν of a list, some two hours for a seed; on a GPU minutes.
 """

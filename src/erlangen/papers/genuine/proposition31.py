@@ -7,8 +7,8 @@ paper's network does.
 
 Measured: the largest singular value along a descent in small steps, its greatest rise and its last value, both as a
 share of the first; how far the last weights are from equation 6, as a share of W(0). *one*: one input, one element.
-*orbits*: many inputs and the whole group, of which the paper does not speak; $\Sigma$ is then the mean of their
-$\epsilon \epsilon^\top$, which are positive semi-definite, and the same holds.
+*orbits*: many inputs and the whole group, which the paper does not treat; $\Sigma$ is then the mean of their $\epsilon
+\epsilon^\top$, which are positive semi-definite, and the same holds.
 
 Time: some seconds on a CPU.
 """

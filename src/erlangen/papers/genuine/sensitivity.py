@@ -1,8 +1,8 @@
 r"""How much saliency similarity depends on what the paper leaves open: baseline, steps and target of the gradients.
 
-The paper's saliency maps (section 4.1) are integrated gradients "with respect to the target class"; it says neither
-where their path begins, nor in how many steps it is walked, nor which class that is. Here each of them is changed in
-turn, for networks of table 1: with tied weights, augmentation, regularisation, and ours.
+The paper's saliency maps (section 4.1) are integrated gradients "with respect to the target class"; it does not say
+where their path begins, how many steps it has, or which class that is. Here each of these is changed in turn, for
+networks of table 1: with tied weights, augmentation, regularisation, and ours.
 
 Measured: SI of the first 1,000 test images for each choice, and how much it differs from that of table 1 (a black
 image, 50 steps, the class that is predicted for the input, also for its copies).

@@ -1,10 +1,10 @@
 r"""Table 1: accuracy and invariance of networks with tied weights, augmentation and invariance regularisation.
 
 The paper compares weight tying (WT), data augmentation (DA) and invariance regularisation (IR) on Transforming-MNIST,
-over four-fold rotations and three cyclic shifts along x: DA finds the classes of all copies, but neither are its logits
-the same for them nor does it look at the same; IR is nearly as invariant as WT, at a price. Here also: tied weights
+over four-fold rotations and three cyclic shifts along x: DA classifies all copies correctly, but its logits differ
+between them, and it looks at different things; IR is nearly as invariant as WT, at a price. Here also: tied weights
 pooled by their mean, the DA network averaged over the group, regularisation over a learned distribution of elements,
-and *ours*: one forward pass of the same network, whose weights are not tied, of inputs in a pose that is learned
+and *ours*: one forward pass of the same network, without tied weights, on inputs that were moved to a learned pose
 (`posed`).
 
 Measured, on whole orbits of the test set: accuracy in percent, logit invariance (LI), distribution invariance (DI),

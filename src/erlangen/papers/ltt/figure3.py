@@ -2,8 +2,8 @@
 
 (a) Three inputs with different sets of transformations that cost nothing: Augerino's range, shared by all, is too
 small; InstaAug's boxes cannot follow a set that is not aligned with the axes; the flow fills each set. (b) Rotations
-among matrices with two free entries: a box of InstaAug's that turns as far as the flow cannot follow b = −d. (c) Glyphs
-within ±90°, whose classes touch: Augerino's shared range must shrink to nothing. (d) Glyphs with three modes:
+among matrices with two free entries: a box of InstaAug's, when it rotates as far as the flow, cannot follow b = −d. (c)
+Glyphs within ±90°, whose classes touch: Augerino's shared range must shrink to nothing. (d) Glyphs with three modes:
 InstaAug's arc cannot have three.
 
 Measured: (a) the share of samples in the set and the share of the set that has at least a tenth of its even share of

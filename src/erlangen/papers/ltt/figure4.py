@@ -2,7 +2,7 @@
 
 On long-tailed sets a classifier learns rotational invariance for frequent classes, and not for rare ones. The paper
 plots the expected KL divergence (eKLD) of each class for a baseline, Augerino and its flow, on RotMNIST-LT (±180°) and
-CIFAR10-LT (±10°). The flow's is the lowest, most of all in the tail.
+CIFAR10-LT (±10°). That of the flow is the lowest, above all in the tail.
 
 The models of CIFAR10-LT are those of table 1, with *ours* beside them. For RotMNIST-LT nothing is published: the set is
 `data.rotmnist_lt`, the recipe that of MNIST (LeNet), with as many steps and an α of its own. All of its images are

@@ -1,9 +1,9 @@
 """Figure 5: matrices drawn from the learned distribution are close to rotations, random ones are not.
 
 The paper shows histograms of the relative error to the nearest rotation matrix, of samples from the flow of figure 3b
-and of random affine matrices. Here also of InstaAug, with a box that turns as far as the flow. The error is
-‖A − R‖ / ‖A‖ of the linear part (Frobenius), and random matrices have independent standard normal entries, as in the
-published code.
+and of random affine matrices. Here InstaAug is added, with a box that rotates as far as the flow. The error is ‖A − R‖
+/ ‖A‖ of the linear part (Frobenius), and random matrices have independent standard normal entries, as in the published
+code.
 
 Time: none after figure 3, whose models it uses; without, 5 minutes for each seed on a GPU that ten runs share.
 """

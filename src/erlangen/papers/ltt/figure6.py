@@ -1,13 +1,13 @@
 """Figure 6: on MNIST 0, 1, 5, 6, 9 the range of rotations depends on the digit.
 
-0, 1 and 5 can be told from the others in any orientation, 6 and 9 only within ±90°. The paper shows learned ranges for
-examples and class averages, Augerino's single narrow range beside them, and the ranges of the classes over training.
-Here with the published α = 0.3, and with 0.4 and 0.5; and with 32 filters in the first layer of the classifier, as
-published, not 8: it sees that an upside-down 9 is not quite a 6, learns more of it from its own views, and ranges grow
-beyond ±90°.
+0, 1 and 5 can be recognised in any orientation, 6 and 9 only within ±90°. The paper shows learned ranges for examples
+and class averages, Augerino's single narrow range beside them, and the ranges of the classes over training. Here with
+the published α = 0.3, and with 0.4 and 0.5; and with 32 filters in the first layer of the classifier, as published, not
+8: it sees that an upside-down 9 is not quite a 6, learns more of it from its own views, and ranges grow beyond ±90°.
 
 Measured: the half-range, half the shortest arc that holds 98 % of the samples, as the mean over the images of a digit.
-Asked is α = 0.4 with 8 filters, the only one that meets it. It has batches of 128 at 0.002, the others 256 at 0.001.
+The criterion is asked of α = 0.4 with 8 filters, the only setting that meets it. It has batches of 128 at a rate of
+0.002, the others of 256 at 0.001.
 
 Time: two minutes for each seed and method on a GPU that ten runs share, half an hour on a core of a CPU (8 filters).
 """

@@ -2,7 +2,7 @@
 
 (b) Copies of one picture, turned within ±90°, are moved to the same orientation, each by itself. (d) The model of ±45°
 glyphs aligns each class of the MNIST test set, turned within ±45°. The paper's average fails for digits with several
-modes (4, 6). Ours is sharper than before for 1s alone; aligned with each other (`congeal`), all digits are.
+modes (4, 6). Our mean-shift sharpens the average of the 1s alone; aligned with each other (`congeal`), all are sharper.
 
 Measured: (b) the median over pairs of copies of the angle between them; (d) the sharpness of class averages, |∇ mean|²
 as a share of the mean |∇|² of the digits, of the largest prototype for `congeal`, and the number of prototypes.

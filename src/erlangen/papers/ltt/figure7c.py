@@ -1,30 +1,30 @@
 """Figure 7 (c): accuracy on CIFAR10 as test images are rotated, with and without mean-shift.
 
-In the paper the flow and Augerino fail on images that are rotated far; a baseline trained with rotations is robust but
-less accurate; the flow with mean-shift (γ = 0.1, 10 steps, 100 samples) is said to be both robust and accurate.
+In the paper the flow and Augerino fail on images rotated by large angles; a baseline trained with rotations is robust
+but less accurate; the flow with mean-shift (γ = 0.1, 10 steps, 100 samples) is said to be both robust and accurate.
 
 Here Augerino and the flow are those of table 1. The baseline has the same recipe, with views rotated by any angle in
 training and none in evaluation. Mean-shift is run in three ways: it adds coordinates, as published; it composes
 elements, as our `mean_shift` does; and it composes them until it converges, since 10 steps of 0.1 go only
 1 - 0.9¹⁰ = 65 % of the way.
 
-Nothing published makes a conditional rotate with its image, which mean-shift relies on. Two of ours do:
+Mean-shift relies on a conditional that rotates with its image, which nothing in the paper ensures. Two of ours do:
 
 * *equivariant*: a flow that is trained to, together with the classifier (`Equivariance`); mean-shift is along the
   angle.
 * *poses*: a network beside the flow of table 1, which stays frozen. It is trained without labels, on rotated training
   images, to say what rotates them back (`poses`; 4.0 million parameters, the classifier behind it has 75,000).
 
-*Gated* mean-shift moves only images of which the network of poses is sure. The gate moves at most one in 200 upright
-images, judged on 5,000 training images that this network has not seen. In all of these the classifier has seen no
-rotated images but the views of its own conditional.
+*Gated* mean-shift moves only images about which the pose network is sure. The gate moves at most one in 200 upright
+images, calibrated on 5,000 training images that this network has not seen. In all of these the classifier has seen no
+rotated images except the views of its own conditional.
 
 The paper does not say how it evaluates: here a prediction averages 20 views around where the image was moved to, each
 view one warp of the test image.
 
 Measured: accuracy on the test set in percent, with all images rotated by the same angle; and what mean-shift adds to
-the flow without it, upright (`kept`) and rotated (`gain`). The table has quarter turns, which do not blur; the angles
-between them do.
+the flow without it, upright (`kept`) and rotated (`gain`). The table has only quarter turns, which do not blur; other
+angles do.
 
 Time: on a GPU some minutes for each seed after table 1, and to train three models more; on a CPU, days.
 """

@@ -1,7 +1,8 @@
 """Table 1 (right): crops of Tiny ImageNet that are learned, as a range, as a choice of 321, or as a density.
 
 The paper learns crops (centre, width and height) with InstaAug's PreActResNet18 on the 200 classes of Tiny ImageNet.
-Here are 50 of these classes, so the paper's numbers stand beside ours for their order only, and nothing is asked.
+Here there are 50 of these classes, so only the order of the paper's numbers can be compared with ours, and nothing is
+asked.
 
 * *instaaug-crop* and *flow-crop* are distributions over the four coordinates.
 * *instaaug-321* and *flow-321* are probabilities of 321 fixed crops (the paper's "with LRP"). The paper leaves open
@@ -27,12 +28,14 @@ InstaAug's network. Chosen by us:
 * Sides of at least 0.375, as the smallest of the 321 crops; α = 0.1, as for CIFAR10; InstaAug's ranges between a
   quarter and a half of the whole ones.
 
-All rows are of one seed. As in the paper, Augerino gains nothing, and InstaAug's choice of 321 is the best of all that
-learns crops (there together with *flow-321*); its range gains here and not there. Two things are not as in the paper:
+All rows are of one seed. As in the paper, Augerino gains nothing, and InstaAug's choice of 321 is the best of the
+methods that learn crops (in the paper together with *flow-321*); its range gains here but not in the paper. Two things
+differ from the paper:
 
-* Random crops that predictions are averaged over are ahead of everything that learns crops.
-* *flow-321* collapsed: 20 and 100 views of an image are all the same crop. Presumably the loss of small crops is early
-  in training greater by far than what a fixed α of 0.1 pays for entropy, and probabilities near zero hardly grow again.
+* Averaging predictions over random crops beats every method that learns crops.
+* *flow-321* collapsed: 20 and 100 views of an image are all the same crop. Presumably, early in training, the loss of
+  small crops is far greater than the reward that a fixed α of 0.1 gives to entropy, and probabilities near zero hardly
+  grow again.
 
 Measured: accuracy on the test set in percent, expected calibration error (15 bins), negative log-likelihood.
 

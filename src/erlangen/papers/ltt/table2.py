@@ -2,7 +2,7 @@
 
 The paper compares its flow with no augmentation, Fast AutoAugment and Augerino. The transformation has six affine
 coordinates, and settings are those of the published code, with Augerino's ranges at the rate of Augerino's own code.
-Fast AutoAugment is not run. *ours* is the flow with what pays on CIFAR10 in table 1.
+Fast AutoAugment is not run. *ours* is the flow with what helps on CIFAR10 in table 1.
 
 The published code never leaves training mode: the paper's 94.3 was measured with dropout on, and with batches
 normalised by their own statistics. Here every model is measured twice: in evaluation mode, and, in the rows that say

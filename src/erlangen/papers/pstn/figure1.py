@@ -1,7 +1,7 @@
 r"""Figure 1: the loss over the place at which a crop is taken, of an STN and of a P-STN.
 
-The paper shows that the loss of a crop has many local minima as a function of its place, and that the mean over crops
-around that place, which a P-STN trains on, is smoother and has fewer. Here it is computed for clothes on a canvas
+The paper shows that the loss of a crop, as a function of its place, has many local minima, and that the mean over crops
+around that place, on which a P-STN is trained, is smoother and has fewer. Here it is computed for clothes on a canvas
 (figure 7): the loss of the frozen classifier for windows of the true size whose middles lie on a grid, and its mean
 over shifts drawn from Student's t with two degrees of freedom, of the scale 0.1.
 

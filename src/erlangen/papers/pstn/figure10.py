@@ -1,11 +1,11 @@
 r"""Figure 10: what a P-STN has learned to do to a time series of FaceAll.
 
 The paper shows a series and three warps of it that its model draws: time is warped more in some intervals than in
-others. Section 5.2.2. Here the model is as the first repetition of table 3, but with the paper's weight for FaceAll,
-1e-4, where 1e-5 was chosen there. Beside it is shown how far each moment is moved: the deviation of the warped time
-over many samples, for this series and, in the mean, for all of the test part. Were the warps the same everywhere,
-moments in the middle would be moved most, for both ends stay in place: the relative deviation is that over what
-independent velocities of one scale would give.
+others. Section 5.2.2. Here the model is that of the first repetition of table 3, but with the paper's weight for
+FaceAll, 1e-4, where 1e-5 was chosen. Beside it is shown how far each moment is moved: the deviation of the warped time
+over many samples, for this series and, in the mean, for all of the test part. Even warps move moments in the middle
+most, since both ends stay in place: the relative deviation is divided by what independent velocities of one scale would
+give.
 
 Measured: the mean and the greatest deviation over moments, in samples of the series, and the ratio of the greatest to
 the least relative deviation.

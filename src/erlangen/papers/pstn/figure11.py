@@ -1,8 +1,8 @@
 r"""Figure 11: how often predictions are right against how sure they are, on 100 digits.
 
 The paper draws reliability curves of the models of table 2 on MNIST100: a classifier alone and an STN are surer than
-they are right; P-STN, averaged over its transformations, is nearly as right as it is sure, most with w = 0.0001. Here
-also of hand-made augmentation and of the flow.
+they are right; P-STN, averaged over its transformations, is nearly as often right as it is sure, above all with w =
+0.0001. Here also of hand-made augmentation and of the flow.
 
 Measured: the expected calibration error on the test set, in 15 bins, of all weights of table 2 (`part` "fold"), and the
 mean over folds (`part` "folds") of each weight, where `kind` says which weight is "chosen" for its accuracy on

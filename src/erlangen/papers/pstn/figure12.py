@@ -1,9 +1,9 @@
 r"""Figure 12: localisers that are trained along with deeper classifiers learn the identity.
 
 The paper trains classifiers of more and more layers (linear, ReLU, dropout) on rotated MNIST, alone and behind an STN
-or a P-STN, and on upright MNIST. An STN mostly learns the identity, the more so before deeper classifiers; P-STN turns
-at least some digits back, and is the better even where it does not. The paper says neither widths nor how it was
-trained: here layers of 128, on 10,000 digits turned by angles uniform on the circle, 30 epochs of Adam, w = 3e-5 and
+or a P-STN, and on upright MNIST. An STN mostly learns the identity, the more so before deeper classifiers; P-STN
+rotates at least some digits back, and is better even where it does not. The paper gives neither the widths nor the
+training: here layers of 128, on 10,000 digits rotated by angles uniform on the circle, 30 epochs of Adam, w = 3e-5 and
 four samples.
 
 Measured on 10,000 test digits: accuracy in percent, and the variance of the angles found (3.29 if uniform).

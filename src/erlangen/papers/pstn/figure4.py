@@ -1,13 +1,13 @@
 r"""Figure 4: rotated MNIST before a frozen classifier: which angle a localiser finds, and how sure it is.
 
-The paper trains a CNN on upright digits, freezes it, and trains an STN and a P-STN to turn rotated digits back: P-STN
-finds more classes and is nearer to the true angles, and its variance is 17 % greater where it errs. Here also the flow
-in the same place, and, as *flow-near* and *flow-wide*, as it was first tried: it often collapses to angles that are
-wrong (see `frozen`).
+The paper trains a CNN on upright digits, freezes it, and trains an STN and a P-STN to rotate digits back: P-STN
+classifies more digits correctly and is nearer to the true angles, and its variance is 17 % greater where it errs. Here
+also the flow in the same place, and, as *flow-near* and *flow-wide*, the flow as it was first tried: it often collapses
+to wrong angles (see `frozen`).
 
 Measured on the 10,000 test digits: accuracy in percent; the error of the angle as equation 18 prints it, modulo π, and
-the distance on the circle, in [0, π]; by how many percent the deviation of the angle is greater for digits whose
-(circular) error is above the median than for the others. The angle is the centre of the distribution.
+the distance on the circle, in [0, π]; by how many percent the deviation of the angle is greater for digits with a
+(circular) error above the median than for the others. The angle is the centre of the distribution.
 
 Time: on a GPU half an hour for five seeds, which are trained together; on one core of a CPU about ten hours for
 each seed and method.

@@ -4,9 +4,8 @@ The paper shrinks Fashion-MNIST to half its size, places each image somewhere on
 P-STN before a classifier of clothes that fill the frame: both learn to zoom in, P-STN slightly better. Here also the
 flow in the same place.
 
-Measured on the 10,000 test images: accuracy in percent; the overlap (intersection over union) of the part of the canvas
-that is seen with the true box, at the centre of the distribution; the mean distance of its middle from the true one, in
-pixels of the canvas.
+Measured on the 10,000 test images: accuracy in percent; the overlap (intersection over union) of the window with the
+true box, at the centre of the distribution; the mean distance of its middle from the true one, in pixels of the canvas.
 
 Three seeds are trained together, for 6 epochs (the published code has 600).
 

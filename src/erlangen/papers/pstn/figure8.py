@@ -1,7 +1,7 @@
 """Figure 8: the accuracies of table 2 against the size of the training set.
 
 The paper plots the mean ± a standard deviation over five folds, of a classifier alone, an STN and a P-STN: P-STN gains
-most where there is least to learn from. Here also of hand-made augmentation and of the flow.
+most where there is least to learn from. Here hand-made augmentation and the flow are added.
 
 Time: that of table 2, whose rows it shows.
 """

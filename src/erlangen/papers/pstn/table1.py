@@ -1,10 +1,10 @@
 r"""Table 1: traffic signs in scenes, with a classifier of whole scenes, an STN and a P-STN before a frozen classifier.
 
 The paper has photographs of streets (Mapillary) and ResNets with weights from ImageNet: localisers that are trained
-with labels alone, before a classifier that is trained on the true boxes and frozen, find the signs; P-STN is better
-than STN, which is better than a classifier of whole pictures. Section 5.1.3. Here signs of GTSRB lie in scenes made of
-other pictures, and nothing has seen ImageNet (see `signs`), so that only the order of the methods compares: the rows
-say "stand-in". *boxes* is the frozen classifier on the true boxes, the best that a localiser could do.
+with labels alone, in front of a frozen classifier of the true boxes, find the signs; P-STN is better than STN, which is
+better than a classifier of whole pictures. Section 5.1.3. Here signs of GTSRB lie in scenes made of other pictures, and
+nothing has seen ImageNet (see `signs`), so that only the order of the methods compares: the rows say "stand-in".
+*boxes* is the frozen classifier on the true boxes, the best that a localiser could do.
 
 Measured: accuracy in percent, negative log-likelihood, and the overlap of the windows with the true boxes (the area
 that they share over that of their union), the mean over samples.

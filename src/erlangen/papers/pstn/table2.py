@@ -7,9 +7,9 @@ Transform in the place of Student's t.
 
 P-STN's w and the flow's alpha are those with the best mean accuracy on the validation folds, which have no digit of the
 training or the test set; the rows of all weights are kept. The gain is over the classifier alone on the same fold. The
-t-test is the paper's: two samples, against the best other method of the paper, at p = 0.05. Reported is also whether
-training said that a distribution had collapsed. From 1,000 digits on, training is 200 epochs of batches of 64: on the
-validation folds of 1,000 digits the classifier alone had 95.9 ± 1.0 % so, and P-STN 97.9 ± 0.5 (w = 0.001).
+t-test is the paper's: two samples, against the best other method of the paper, at p = 0.05. Rows also say whether
+training warned of a collapse. From 1,000 digits on, training is 200 epochs of batches of 64; with that, on the
+validation folds of 1,000 digits, the classifier alone reached 95.9 ± 1.0 %, and P-STN 97.9 ± 0.5 (w = 0.001).
 
 Time: folds and weights of a method are trained together, up to 30 models. On one core of a CPU all methods take half
 an hour on 30 digits, an hour on 100, one and a half on 1,000; the larger sets are for a GPU.

@@ -3,10 +3,10 @@ r"""Table 3: time series of the UCR archive, with a classifier alone, an STN and
 The paper finds that warps of time which a P-STN learns are a useful augmentation where nobody would know how to make
 one by hand: on five sets its mean accuracy is above those of the STN and of the classifier alone. Section 5.2.2.
 
-P-STN's w is the one with the least negative log-likelihood on a quarter of the training part, set aside, in one
-repetition (of these few series nearly all are classified right, and accuracies hardly differ); five repetitions are
-then trained on the whole of it. The t-test is the paper's: two samples, against the best other method, at p = 0.05. The
-mean is over the sets whose official test part is at hand.
+P-STN's w is the one with the least negative log-likelihood on a held-out quarter of the training part, in one
+repetition (nearly all of these few series are classified correctly, so accuracies hardly differ); five repetitions are
+then trained on all of it. The t-test is the paper's: two samples, against the best other method, at p = 0.05. The mean
+is over the sets whose official test part is at hand.
 
 Measured: accuracy on the test part in percent, negative log-likelihood, expected calibration error.
 

@@ -1,13 +1,13 @@
 """Ours: natural variations as augmentation for classifiers, the question with which the paper closes.
 
 "It would be interesting to see it applied to data augmentation in the discriminative settings and compared with
-existing methods": LeNet on MNIST with 100, 1,000 and 10,000 labels. Each digit is rotated once, by up to 15°. Compared
-are no augmentation, hand-made affine augmentation, Augerino, LILA, InstaAug, the flow of Learning to Transform, and
-natural variations of a symmetry model: as augmentation in training (sgm), and also averaged over in prediction
-(sgm-averaged). That model has seen all 50,000 training images without their labels, which no other method has; the one
-of sgm-own has seen the labelled images alone, and holds out a tenth to judge its density. All have the ranges of figure
-8, as many steps, and default settings; none was tuned. All that learn average 20 views in prediction and, but for LILA,
-are also trained on images as they are, with as much weight as on four views; affine and sgm do neither.
+existing methods": LeNet on MNIST with 100, 1,000 and 10,000 labels. Each digit is rotated once, by up to 15°. The
+comparison has no augmentation, hand-made affine augmentation, Augerino, LILA, InstaAug, the flow of Learning to
+Transform, and natural variations of a symmetry model: as augmentation in training (sgm), and also averaged over in
+prediction (sgm-averaged). That model has seen all 50,000 training images without their labels, which no other method
+has; the one of sgm-own has seen the labelled images alone, and holds out a tenth to judge its density. All have the
+ranges of figure 8, as many steps, and default settings; none was tuned. All that learn average 20 views in prediction
+and, except LILA, also train on the unmodified images, with as much weight as on four views; affine and sgm do neither.
 
 Measured: accuracy on the test set in percent.
 

@@ -13,7 +13,7 @@ Measured on test images, whose angles are known:
 
 * `invalid`: the percentage of samples that rotate a digit to more than 35° from upright (8s modulo 180°).
 * `half_range`: half the shortest range with 98 % of the samples, in degrees. 30 is right, or 120 for 8s with both
-  modes, plus the slant of handwriting, which a density must span where the prototype does not show it.
+  modes, plus the slant of handwriting, which a density must cover where the prototype does not show it.
 * `poses`: the same for the poses of all these images. It is much more, since not all prototypes of 2s stand the same
   way up.
 * `nll`: minus the log-density of the true pose.

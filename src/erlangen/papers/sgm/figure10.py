@@ -1,7 +1,7 @@
 """Figure 10: the marginal densities of the coordinates for several digits.
 
 The paper shows for some digits of figure 8b the marginals of both translations, the rotation and both scales: a round 0
-is turned almost evenly, a 1 and a 9 have two modes of rotation, and small and large prototypes have other scales. The
+is rotated almost evenly, a 1 and a 9 have two modes of rotation, and small and large prototypes have other scales. The
 angle lives on a circle here, so that a mode at ±180° is one mode.
 
 Measured for each image: in how many arcs its rotations lie, and which share of the circle these cover, in percent.

@@ -1,7 +1,7 @@
 """Figure 16: the marginal densities of hue, saturation and value for coloured digits.
 
-The hue of each digit was turned by 0 to 0.6π and its saturation multiplied by 0.6 to 0.9 when the set was made, so the
-ranges that should be found are known: the paper sees that they are about right. The value was not touched.
+The hue of each digit was shifted by 0 to 0.6π and its saturation multiplied by 0.6 to 0.9 when the set was made, so the
+ranges that should be found are known: the paper judges by eye that they are about right. The value was not touched.
 
 Measured over many test images, read off resampled images at their brightest pixels: the range of the hue (in units of
 0.6π) and of the saturation (in units of 0.3), as the shortest range with 98 % of the samples, divided by 0.98, which is

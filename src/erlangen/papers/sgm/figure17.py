@@ -1,8 +1,8 @@
 """Figure 17: sprites and their positions, in the data and resampled.
 
-The paper resamples sprites of each shape and compares where they are with where those of the data are: ranges and
-shapes agree, densities not quite. Known answers go further: here every factor is read off the resampled images by
-moments (as in figure 12) and compared with its law. The heart is never turned, and is either high or low.
+The paper resamples sprites of each shape and compares their positions with those in the data: ranges and shapes agree,
+densities not quite. Since the laws are known, here every factor is read off the resampled images by moments (as in
+figure 12) and compared with its law. The heart is never rotated, and is either high or low.
 
 Measured for each shape and factor: the 1-Wasserstein distance between resampled sprites and the law, in percent of the
 factor's range (scale 0.5, x and y 1, orientation one period of the shape's own symmetry). For the heart also the share

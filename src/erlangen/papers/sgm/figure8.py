@@ -1,9 +1,10 @@
 """Figure 8: test images, their prototypes, and natural variations, for sprites, digits and coloured digits.
 
-The paper shows that images of one orbit have one prototype, and that resampled images look like the test set: sprites
-(a), MNIST rotated by up to 15° under five affine coordinates (b), coloured MNIST under hue, saturation and value (c).
-Our sprites are drawn in the manner of dSprites. Here are also the paper's plain inference network, digits under
-rotations alone, and digits under all six affine coordinates, which are closed under composition; the five are not.
+The paper shows that all images of an orbit have the same prototype, and that resampled images look like the test set:
+sprites (a), MNIST rotated by up to 15° under five affine coordinates (b), coloured MNIST under hue, saturation and
+value (c). Our sprites are drawn in the manner of dSprites. Here are also the paper's plain inference network, digits
+under rotations alone, and digits under all six affine coordinates, which are closed under composition; the five are
+not.
 
 Measured over orbits of 100 test images under the random transformations of training: the mean squared distance between
 two prototypes of an orbit (each made by one warp), as a percentage of that between the inputs; the share of the content

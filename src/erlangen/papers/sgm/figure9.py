@@ -6,8 +6,8 @@ suffers less, and InvVAE, a VAE of prototypes, hardly at all: the paper reports 
 
 That number is a likelihood of prototypes. Prototypes are resampled images, so it is no bound on the density of pixels.
 `iwlb_pixels` beside it is one; for the other two methods both are the same. Digits at 0° were not resampled when the
-set was made; the others were, and are smoother, which raises their likelihood: of 50,000 digits that of all three
-methods at 90°, and at 180° still that of AugVAE and InvVAE.
+set was made; the others were, and are smoother, which raises their likelihood: with 50,000 digits, for all three
+methods at 90°, and for AugVAE and InvVAE at 180° too.
 
 The autoencoders have the paper's settings, with one choice of its sweeps for all, and 6,000 steps. The symmetry models
 are those of figure 8 with a third of their steps.
