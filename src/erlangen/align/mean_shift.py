@@ -78,12 +78,11 @@ def mean_shift(
         tolerance: an input has come to rest when the mean lies within this fraction of half of each coordinate's range
             of the identity.
         rule: "compose" or "additive".
-        along: the names of the coordinates that move inputs, or one name; all if None. Along a coordinate in which q
-            does not follow its input, as it follows what it was trained to, the mean stays where it is and inputs drift
-            away.
-        gate: an input is moved only where that makes the identity likelier by so many nats,
-            $\log q(e \mid g x) - \log q(e \mid x)$, and else stays where it is; if None all are moved. Where inputs
-            are mostly as they should be, to move one that is costs more than to leave one that is not:
+        along: the names of the coordinates that move inputs, or one name; all if None. Leave out coordinates in which q
+            does not follow its input: the mean then stays where it is, and inputs drift away.
+        gate: an input is moved only if that makes the identity likelier by so many nats,
+            $\log q(e \mid g x) - \log q(e \mid x)$, and otherwise stays where it is; if None all are moved. Where most
+            inputs are as they should be, moving one of them costs more than leaving another one wrong:
             `objectives.PoseLikelihood` trains such a q, and `calibrate_gate` finds the gate.
         seed: of the points.
 
@@ -129,18 +128,18 @@ def mean_shift(
 def calibrate_gate(
     x: Tensor, transform: Transform, conditional: Conditional, *, share: float = 0.005, batch: int = 256, **how: Any
 ) -> float:
-    """The least gate at which `mean_shift` moves no more than a share of inputs that are where they belong.
+    """The least gate at which `mean_shift` moves no more than a share of the inputs that are already where they belong.
 
-    Of others like them it then moves about as many, if N is large: with k of N moved, k + 1 of N + 1 in the mean. So
-    inputs should be many times more than one over the share.
+    Of other such inputs it then moves about the same share, if N is large: where k of N are moved here, k + 1 of N + 1
+    in the mean. So N should be many times 1/share.
 
     Args:
-        x: such inputs, which q was not trained on.
-        transform: as of `mean_shift`.
-        conditional: as of `mean_shift`.
-        share: of them that may be moved.
-        batch: so many at once.
-        **how: other options of `mean_shift`, with which the gate is then used.
+        x: such inputs, on which q was not trained.
+        transform: as in `mean_shift`.
+        conditional: as in `mean_shift`.
+        share: the share of them that may be moved.
+        batch: how many are processed at once.
+        **how: other options of `mean_shift`; use the gate with the same.
 
     Shape:
         x: `(N, C, H, W)` or `(N, C, L)`.

@@ -47,7 +47,7 @@ class Settings:
     """How a model is measured.
 
     Args:
-        images: the greatest number of images; of more, a fixed choice.
+        images: the greatest number of images; if there are more, a fixed choice of them is taken.
         saliency: on how many of them saliency similarity and sensitivity are measured, which need many gradients; 0 for
             none.
         steps: of the path of integrated gradients.

@@ -87,11 +87,11 @@ def compare(
 
     Args:
         audit: the record of an audit; see `Audit.record` and `read_audit`.
-        baseline: that of another.
-        metrics: which are compared, one or some of accuracy, consistency, li, di and si.
-        rate: of any false alarm.
+        baseline: the record of the audit to compare with.
+        metrics: what is compared: one or several of accuracy, consistency, li, di and si.
+        rate: the greatest probability of any false alarm.
         margin: how much worse a mean may be, in the unit of the metric, without being a drop.
-        draws: of signs.
+        draws: the number of draws of random signs.
 
     Raises:
         ValueError: the audits cannot be compared, or an argument is out of range; the message says why.

@@ -65,30 +65,30 @@ class SymmetryFinder(BaseEstimator):
     """Finds which transformations occur in images, how far, for each of them and overall (SGM).
 
     Args:
-        transform: names of coordinates that are looked for, with ranges if they are not the defaults; see
-            `resolve_ranges`. Angles and hues are looked for on the whole circle.
-        steps: of the inference network, and of the density.
-        batch_size: images to a step.
-        samples: random transformations of each image.
-        copies: how many turned copies vote on the pose, where the angle or the hue is among the coordinates; None for
-            a plain network.
-        anchored: whether poses start from moments; if None, for affine coordinates of images that stand on even ground.
+        transform: names of the coordinates to search, with ranges if they are not the defaults; see `resolve_ranges`.
+            Angles and hues are searched on the whole circle.
+        steps: training steps of the inference network, and of the density.
+        batch_size: images per step.
+        samples: random transformations of each image in a step.
+        copies: how many rotated copies vote on the pose, if an angle or a hue is searched; None for a plain network.
+        anchored: whether poses start from moments. If None, they do where all coordinates are affine, with tx and ty
+            among them, and the images have an even background.
         inference: the widths of the inference network.
-        generative: those of the density's encoder.
-        lr: learning rates, of both.
-        held: the share of the images that is set aside, to stop when the density gets worse on them: one that knows the
-            pose of each image by heart takes it for the only one. None are of fewer than a few dozen images.
+        generative: the widths of the density's encoder.
+        lr: the learning rates of both.
+        held: the share of the images that is held out, to stop when the density gets worse on them: a density that
+            knows each pose by heart takes it for the only one. With fewer than a few dozen images none are held out.
         seed: of weights, order and noise.
         device: "auto", "cpu", "cuda" or "mps".
-        folder: where settings, weights, log and checkpoints go; nothing is kept if None. A run in it that was finished
-            is replaced.
-        resume: whether to go on with the run in the folder, if there is one, which must have these settings and images.
+        folder: where settings, weights, log and checkpoints go; nothing is kept if None. A finished run in it is
+            replaced.
+        resume: whether to continue the run in the folder, if there is one; it must have the same settings and images.
         progress: whether a bar is shown; if None, on a terminal.
 
     After `fit`: `model_`, the `SymmetryModel`; `history_`; `images_`, as given, and `prototypes_`, `(N, C, H, W)`;
-    `ground_`, the colour of the even ground on which images stand, which is black to `model_`: a picture on white paper
-    that is turned has white corners; `noise_`, how far its pixels may be from that colour, which they are taken for.
-    Both are zero where the ground is uneven, or colours are looked for.
+    `ground_`, the colour of an even background, which `model_` sees as black, so that a rotated picture on white paper
+    has white corners; `noise_`, how far a pixel may be from that colour and still count as background. Both are zero
+    where the background is uneven, or colours are searched.
 
     Example:
         >>> from erlangen.data import glyphs

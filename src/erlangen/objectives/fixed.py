@@ -15,7 +15,7 @@ __all__ = ["HandMade", "Plain"]
 class HandMade(AveragedObjective):
     r"""Augmentation with a distribution that somebody chose: $\mathbb{E}_v[-\log f(C; \mathcal{A}_v I)]$.
 
-    In evaluation mode it is the cross-entropy of inputs as they are. The conditional should be frozen.
+    In evaluation mode it is the cross-entropy of the unmodified inputs. The conditional should be frozen.
     """
 
     def forward(self, batch: Sequence[Tensor]) -> dict[str, Tensor]:

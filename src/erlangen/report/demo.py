@@ -31,8 +31,8 @@ LINES = {"plain": (MUTED, "--"), "plain, after mean-shift": (ACCENT, "-"), "aver
 TITLE = "Which transformations leave a picture's meaning unchanged?"
 LEAD = (
     "Two figures, upright or upside down: four classes. In training every picture is turned by at most 45° from the "
-    "prototype of its class. Nobody said that turning is harmless, nor how far: it is, until a picture is 90° from its "
-    "prototype, where the other class begins. Three methods learned it from labels alone: these are their answers."
+    "prototype of its class. Turning is harmless until a picture is 90° from its prototype, where the other class "
+    "begins; no method was told that. Three methods learned it from labels alone: these are their answers."
 )
 
 

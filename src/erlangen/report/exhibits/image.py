@@ -106,7 +106,7 @@ y = warp(x, torch.linspace(-1, 1, 5).reshape(5, 1, 1) * theta)"""
 def cpab_volume(size: int) -> Exhibit:
     """Deformations that keep areas."""
     transform = CPAB((3, 3), volume_preserving=True)
-    text = "The same with a velocity field of divergence zero: every area stays what it is."
+    text = "The same with a velocity field of divergence zero: all areas stay the same."
     code = f"""\
 from erlangen.transforms import CPAB
 
