@@ -104,7 +104,7 @@ def _entropy(p: Tensor) -> Tensor:
 def pairs(steps: Sequence[Step], outcomes: Sequence[Outcome], y: Tensor, logits: Tensor, most: int = 10) -> list[Pair]:
     """Pairs of classes that turn into each other, each under the step where the smaller of both shares is greatest.
 
-    Only inputs that are classified rightly as they are count: the others are confused without any transformation.
+    Only inputs that are classified correctly as they are count: the others are confused without any transformation.
 
     Shape:
         y: `(B,)`; logits: `(B, K)`.

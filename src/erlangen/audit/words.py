@@ -19,7 +19,7 @@ def summary_of(audit: Audit) -> dict[str, str]:
     accuracy, error, count = audit.plain["accuracy"], audit.plain["ece"], audit.data["count"]
     lines = {
         "As they are": f"{_share(accuracy)} of {_images(count)} of {audit.data['name']} "
-        f"{'is' if count == 1 else 'are'} classified rightly; confidence is off by {_share(error)} on average."
+        f"{'is' if count == 1 else 'are'} classified correctly; confidence is off by {_share(error)} on average."
     }
     if audit.blindness.blind:
         lines["Invariant by blindness"] = (

@@ -282,7 +282,9 @@ class Table(NamedTuple):
         steps = np.diff(times[order])
         if len(steps) and not 0 < steps.max() < UNEVEN * steps.min():  # NaN is neither
             got = f"the series {name!r} with steps of time from {steps.min():g} to {steps.max():g}"
-            raise ValueError(f"time: received {got}; accepted are even ones, with empty cells where a moment lacks")
+            raise ValueError(
+                f"time: received {got}; accepted are evenly spaced ones, with empty cells where values are missing"
+            )
         return [rows[k] for k in order]
 
     def _check_paces(self, members: dict[str, list[int]], when: int) -> None:

@@ -178,7 +178,7 @@ class SeriesEstimator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             self.classes_, index = np.unique(y, return_inverse=True)
         except TypeError:
             got = f"labels that have no order, of the kinds {sorted({type(label).__name__ for label in y})}"
-            raise ValueError(f"y: received {got}; accepted are labels of one kind, and none that lacks") from None
+            raise ValueError(f"y: received {got}; accepted are labels of one kind, with none missing") from None
         return torch.from_numpy(index.astype(np.int64))
 
     def _standardise(self, x: Tensor) -> None:

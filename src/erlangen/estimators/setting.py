@@ -95,7 +95,7 @@ def _check_heeded(config: RunConfig) -> None:
         value = getattr(config, name)
         if value is not None and config.method not in methods:
             got = f"received {value:g} for the method {config.method}"
-            raise ValueError(f"{name}: {got}, which does not heed it; accepted with {', '.join(methods)}")
+            raise ValueError(f"{name}: {got}, which does not use it; accepted with {', '.join(methods)}")
 
 
 def _check_entropy(config: RunConfig) -> None:

@@ -302,9 +302,7 @@ def check_bytes(name: str, x: Tensor) -> None:
     got = f"images in uint8 in which no level is more than {most} of 255"
     if most == 1:
         raise ValueError(f"{name}: received {got}; accepted are levels up to 255, as 255 * x has them")
-    LOG.warning(
-        "%s: received %s, nearly black: pictures with fewer bits than their files are to be stretched.", name, got
-    )
+    LOG.warning("%s: received %s, nearly black; stretch pictures that use fewer bits than their files.", name, got)
 
 
 def check_sets(**parts: object) -> None:

@@ -18,7 +18,7 @@ __all__ = ["audit_page"]
 Shown = tuple[Tensor, Tensor, tuple[Tensor, Tensor] | None]
 CLASSES = 30  # whose rows are drawn; the file has all
 WORDS = {
-    "accuracy": "the share of copies that are classified rightly",
+    "accuracy": "the share of copies that are classified correctly",
     "consistency": "the share of copies whose class is that of the image as it is, right or wrong",
     "LI": "½|f(x) − f(gx)|², how far logits move",
     "DI": "the Kullback-Leibler divergence from the prediction for the image to that for its copy, in nats",
@@ -93,8 +93,8 @@ def _pairs(record: Mapping[str, Any]) -> Section:
         for p in record["pairs"]
     }
     text = (
-        "Which share of either becomes the other (→, ←), of images that are classified rightly as they are; each pair "
-        "under the transformation that mixes it most."
+        "Which share of either becomes the other (→, ←), of images classified correctly without a transformation; each "
+        "pair under the transformation that mixes it most."
     )
     nothing = "No two classes turn into each other: nowhere a tenth of both."
     return Section("Classes that turn into each other", text if facts else nothing, facts=facts)

@@ -85,7 +85,7 @@ def _accuracy(findings: Findings) -> Section:
 
     told = "; ".join(words(row) for row in findings.accuracy)
     both = any(row.averaged is not None for row in findings.accuracy)
-    text = f"The share of {findings.kinds[1]} whose class is predicted rightly"
+    text = f"The share of {findings.kinds[1]} whose class is predicted correctly"
     text += ", each seen once as it is, and averaged over transformed views of it." if both else ", each as it is."
     figure = Image(accuracy_figure(findings.accuracy, findings.kinds[1]), told, width=760)
     # In words as well: on a telephone the numbers of the figure lie beyond the edge.

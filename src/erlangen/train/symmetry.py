@@ -96,7 +96,7 @@ def fit_symmetry(
         except Collapsed as collapsed:
             if k >= restarts:
                 raise
-            LOG.warning("%s Starting anew, with blur, a price on what is lost, and a smaller learning rate.", collapsed)
+            LOG.warning("%s Starting anew, with blur, a penalty on lost content, a smaller learning rate.", collapsed)
             _move(config.folder, k + 1)
             objective.load_state_dict(start)
             objective.prototypes.remedy(objective.burn_in)
