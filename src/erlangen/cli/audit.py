@@ -70,7 +70,7 @@ class Audit:
     """Number of images at most; a fixed choice of them if there are more."""
 
     saliency: int = 32
-    """Number of these on which saliency is measured, which takes most of the time; 0 for none."""
+    """Number of these on which saliency is measured, which takes much of the time; 0 for none."""
 
     batch_size: int = 256
     """Images per call of the model."""

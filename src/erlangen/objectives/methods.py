@@ -165,12 +165,12 @@ def _instaaug(averaged: Averaged, terms: Terms) -> AveragedObjective:
 
 METHODS: dict[str, Method] = {
     "flow": Method(
-        "Learning to Transform: a normalising flow gives every input its own distribution of transformations.",
+        "Learning to Transform: a normalising flow gives each input its own distribution of transformations.",
         *(True, True, 0.3, _flow, _learning_to_transform),
     ),
     "flow-code": Method(
-        "Learning to Transform as its published code has it: logits are averaged, in training under one cross-entropy, "
-        "and in evaluation over the image as it is and views that were chosen for lying near it.",
+        "Learning to Transform as in its published code: logits are averaged, in training under one cross-entropy, and "
+        "in evaluation over the unmodified image and views that were chosen because they lie near it.",
         *(True, True, 0.1, _published_flow, _published_code),
         {"space": "logit", "identity": "eval", "rejection": 1.0},
     ),
@@ -186,16 +186,16 @@ METHODS: dict[str, Method] = {
         fast=("conditional", "prior"),
     ),
     "instaaug": Method(
-        "InstaAug: every input has its own range of each coordinate.",
+        "InstaAug: each input has its own range of each coordinate.",
         *(True, True, 0.2, _box, _instaaug),
     ),
     "stn": Method(
-        "Spatial transformer: every input has its own transformation, one.",
+        "Spatial transformer: a single transformation for each input.",
         *(True, True, None, _point, _pstn),
         rate=SLOWER,
     ),
     "pstn": Method(
-        "P-STN: every input has its own transformation, with an uncertainty over which predictions are averaged.",
+        "P-STN: a transformation for each input, with an uncertainty over which predictions are averaged.",
         *(True, True, 1e-3, _student, _pstn),
         rate=SLOWER,
     ),
