@@ -35,7 +35,7 @@ SHOWN = 8  # copies and prototypes that are kept for the figure
 STAGES = {
     "none": "average",
     "mean-shift": "after mean-shift",
-    "congeal": "largest prototype",
+    "congeal": "a prototype",
     "further": "further ones",
 }
 
