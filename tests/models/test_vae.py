@@ -193,6 +193,16 @@ def test_images_of_other_types_and_without_values_are_refused():
             vae.elbo(wrong)
 
 
+@pytest.mark.parametrize("ask", ["bounds", "reconstruct", "log_weights", "pixel_log_weights"])
+def test_an_invariant_vae_refuses_levels_that_it_would_clip(ask):
+    """Means are clipped to [0, 1]: of normalised images, or of dark ones whose ground is zero, little would be left."""
+    model, x = InvVAE(small(), centred()).eval(), blobs()
+    given = (1,) if "weights" in ask else ()
+    getattr(model, ask)(x, *given)
+    with pytest.raises(ValueError, match=r"x: received images from -1 to .*; accepted are images within \[0, 1\]"):
+        getattr(model, ask)(2 * x - 1, *given)
+
+
 def test_a_scale_that_fell_to_the_least_can_grow_again():
     """With a clamp it had no gradient in either direction."""
     raw = torch.tensor([-8.0], requires_grad=True)

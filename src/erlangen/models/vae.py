@@ -14,12 +14,13 @@ from torch.distributions import Independent, Normal
 from ..distributions.heads import at_least
 from ..nets import PixelDecoder, PixelEncoder
 from ..transforms.warp import signal_like
-from ..utils.shapes import check_count, check_finite, check_tensor
+from ..utils.shapes import check_count, check_finite, check_tensor, eager_on_cpu
 from .symmetry import SymmetryModel
 
 __all__ = ["VAE", "AugVAE", "InvVAE"]
 
 LEAST = 1e-2  # of all scales, as in the published code: pixels that are always black would have none
+NEAR = 1e-3  # what rounding may add to a level
 
 
 def _normal(mean: Tensor, raw: Tensor, dims: int) -> Independent:
@@ -173,6 +174,8 @@ class InvVAE(_WithSymmetry):
       \mathcal{N}(\mathcal{T}_\eta(\mu(z)), \sigma_x^2)$ with a learned $\sigma_x$ for each pixel. Their mean is a bound
       on $\log p(x)$, and can be compared with that of a VAE.
 
+    Levels of images lie within [0, 1], to which $\mu(z)$ is clipped before it is transformed.
+
     Args:
         vae: the VAE.
         symmetry: a trained model of symmetries; it is not trained further.
@@ -188,7 +191,7 @@ class InvVAE(_WithSymmetry):
 
     def reconstruct(self, x: Tensor) -> Tensor:
         """The prototype as the VAE has it, in the pose of the image."""
-        x = self.vae.signal(x)
+        x = self._levels(x)
         g = self.symmetry.element(x)
         return self._placed(self.vae.reconstruct(self.symmetry.group.act(self.symmetry.group.inverse(g), x)), g)
 
@@ -197,7 +200,7 @@ class InvVAE(_WithSymmetry):
 
         The second, $\log \mathcal{N}(x \mid \mathcal{T}_\eta(\mu(z)), \sigma_x^2)$, trains $\sigma_x$ and nothing else.
         """
-        x = self.vae.signal(x)
+        x = self._levels(x)
         with torch.no_grad():
             g = self.symmetry.element(x)
             prototype = self.symmetry.group.act(self.symmetry.group.inverse(g), x)
@@ -208,13 +211,13 @@ class InvVAE(_WithSymmetry):
 
     def log_weights(self, x: Tensor, n: int) -> Tensor:
         """As the paper reports it, for n samples of z and of η, `(n, B)`."""
-        v, _, prototype, z, ratio = self._drawn(self.vae.signal(x), n)
+        v, _, prototype, z, ratio = self._drawn(self._levels(x), n)
         natural = self.symmetry.conditional(prototype).log_prob(v.flatten(0, 1))
         return (self.vae.likelihood(z).log_prob(prototype) + natural).unflatten(0, v.shape[:2]) + ratio
 
     def pixel_log_weights(self, x: Tensor, n: int) -> Tensor:
         """Those of the model of pixels, for n samples of z and of η, `(n, B)`."""
-        x = self.vae.signal(x)
+        x = self._levels(x)
         v, g, _, z, ratio = self._drawn(x, n)
         mean = self.vae.mean(z)
         placed = self._placed(mean, g.flatten(0, 1)).unflatten(0, v.shape[:2])
@@ -231,6 +234,14 @@ class InvVAE(_WithSymmetry):
         z = q.sample()
         ratio = (vae.prior.log_prob(z) - q.log_prob(z)).unflatten(0, v.shape[:2]) - log_q
         return v, g, prototype, z, ratio
+
+    def _levels(self, x: Tensor) -> Tensor:
+        """Images whose levels are not clipped: of others the subject itself may lie beyond the clip."""
+        x = self.vae.signal(x)
+        if eager_on_cpu(x) and not bool(((x >= -NEAR) & (x <= 1 + NEAR)).all()):
+            got = f"images from {x.min().item():.4g} to {x.max().item():.4g}"
+            raise ValueError(f"x: received {got}; accepted are images within [0, 1], or in uint8")
+        return x
 
     def _placed(self, prototype: Tensor, g: Tensor) -> Tensor:
         return self.symmetry.group.act(g, prototype.clamp(0, 1))
