@@ -308,6 +308,10 @@ def test_what_is_wrong_is_refused():
         PrototypeInference(model, ranges={"angle": 1.0})
     with pytest.raises(ValueError, match=r"ranges: received float 0\.1; accepted are ranges by the name"):
         TransformLikelihood(model, ranges=0.1)
+    for group, name in ((Affine("angle"), "angle"), (HSV("hue"), "hue")):
+        turning = SymmetryModel.over(group, (3, 8, 8), inference=(4,), generative=(4,))
+        with pytest.raises(ValueError, match=rf"ranges\['{name}'\]: received 45; accepted is .* at most a turn"):
+            PrototypeInference(turning, ranges={name: 45})
     with pytest.raises(ValueError, match=r"blur: received float 3\.0; accepted is a Blur"):
         PrototypeInference(model, blur=3.0)
     with pytest.raises(ValueError, match=r"density: received .*; accepted is a TransformLikelihood"):

@@ -236,6 +236,7 @@ def test_bad_names(names, match):
         ({"tx": -0.3}, "low < high"),
         ({"tx": float("inf")}, "finite"),
         ({"tx": None}, r"bounds\['tx'\]: received None"),
+        ({"angle": 30}, r"bounds\['angle'\]: received 30; accepted is .*, at most a turn: math.pi \(radians\)"),
         ({"tx": "wide"}, "low < high"),
         ({"tx": "12"}, "low < high"),
         ({"tx": ((0.0,), (1.0, 2.0))}, "low < high"),

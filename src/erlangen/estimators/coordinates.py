@@ -8,6 +8,7 @@ from numbers import Real
 from typing import TypeAlias
 
 from ..transforms import CPAB, HSV, Affine, Crop, Product, Transform
+from ..transforms.ranges import TURNS
 from ..utils.shapes import describe
 
 __all__ = ["KNOWN", "Ranges", "Wanted", "build_transform", "resolve_ranges", "told"]
@@ -176,6 +177,6 @@ def _check_range(name: str, value: float | tuple[float, ...]) -> None:
         raise ValueError(f"{got}; accepted is a range that holds 0, low < high")
     if max(-low, high) > (reach := REACH.get(name, math.inf)):
         raise ValueError(f"{got}; accepted is a range within ±{reach:g}")
-    turn = {"angle": 2 * math.pi, "hue": 1.0}.get(name, math.inf)
+    turn = TURNS.get(name, math.inf)
     if high - low > turn * (1 + 1e-6):
         raise ValueError(f"{got}; accepted is at most one turn, {turn:.4g} in all")

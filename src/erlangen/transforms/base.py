@@ -26,8 +26,8 @@ Convention:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -36,44 +36,9 @@ from torch.distributions import constraints
 from torch.distributions.constraints import Constraint
 
 from ..utils.shapes import check_finite, check_same, check_tensor, check_true, compute_dtype, describe
+from .ranges import Bounds, resolve_bounds
 
 __all__ = ["Bounds", "FiniteGroup", "Group", "Transform", "resolve_bounds"]
-
-Bounds: TypeAlias = Mapping[str, "float | tuple[float, float]"]
-
-
-def resolve_bounds(
-    names: Sequence[str], default: Bounds, bounds: Bounds | None = None, *, called: str = "bounds"
-) -> Tensor:
-    """The range of each coordinate, from defaults and what the user says; a number b stands for (-b, b).
-
-    Args:
-        names: of the coordinates.
-        default: what counts where the user says nothing.
-        bounds: what the user says.
-        called: what errors call it.
-
-    Shape:
-        result: `(2, d)`.
-    """
-    bounds = {} if bounds is None else bounds
-    if not isinstance(bounds, Mapping):
-        raise ValueError(f"{called}: received {describe(bounds)}; accepted are ranges by the name of a coordinate")
-    if unknown := [name for name in bounds if name not in names]:
-        raise ValueError(f"{called}: received a range for {unknown}; accepted are the coordinates {list(names)}")
-    rows = []
-    for name in names:
-        given: Any = bounds.get(name, default[name])
-        try:
-            low, high = (float(end) for end in (given if np.ndim(given) else (-given, given)))
-        except (TypeError, ValueError):
-            low = high = math.nan
-        if not (math.isfinite(low) and math.isfinite(high) and low < high):
-            raise ValueError(
-                f"{called}[{name!r}]: received {given!r}; accepted is a finite low < high, or one number > 0"
-            )
-        rows.append((low, high))
-    return torch.tensor(rows, dtype=torch.float64).reshape(-1, 2).T.contiguous()
 
 
 def _checked_names(names: object) -> tuple[str, ...]:

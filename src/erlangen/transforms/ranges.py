@@ -1,0 +1,53 @@
+"""The ranges of coordinates: what users say of them, and what counts where they say nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..utils.shapes import describe
+
+__all__ = ["TURNS", "Bounds", "resolve_bounds"]
+
+Bounds: TypeAlias = Mapping[str, "float | tuple[float, float]"]
+TURNS = {"angle": 2 * math.pi, "hue": 1.0}  # more than a whole turn can only be degrees
+
+
+def resolve_bounds(
+    names: Sequence[str], default: Bounds, bounds: Bounds | None = None, *, called: str = "bounds"
+) -> Tensor:
+    """The range of each coordinate, from defaults and what the user says; a number b stands for (-b, b).
+
+    Args:
+        names: of the coordinates.
+        default: what counts where the user says nothing.
+        bounds: what the user says.
+        called: what errors call it.
+
+    Shape:
+        result: `(2, d)`.
+    """
+    bounds = {} if bounds is None else bounds
+    if not isinstance(bounds, Mapping):
+        raise ValueError(f"{called}: received {describe(bounds)}; accepted are ranges by the name of a coordinate")
+    if unknown := [name for name in bounds if name not in names]:
+        raise ValueError(f"{called}: received a range for {unknown}; accepted are the coordinates {list(names)}")
+    rows = []
+    for name in names:
+        given: Any = bounds.get(name, default[name])
+        try:
+            low, high = (float(end) for end in (given if np.ndim(given) else (-given, given)))
+        except (TypeError, ValueError):
+            low = high = math.nan
+        turn = TURNS.get(name, math.inf)
+        if not (math.isfinite(low) and math.isfinite(high) and low < high and high - low <= turn * (1 + 1e-6)):
+            most = {"angle": ", at most a turn: math.pi (radians)", "hue": ", at most a turn: 0.5"}.get(name, "")
+            accepted = f"a finite low < high, or one number > 0{most}"
+            raise ValueError(f"{called}[{name!r}]: received {given!r}; accepted is {accepted}")
+        rows.append((low, high))
+    return torch.tensor(rows, dtype=torch.float64).reshape(-1, 2).T.contiguous()
