@@ -14,7 +14,7 @@ from sklearn.base import clone
 from erlangen import cli
 from erlangen.cli.symmetries import Symmetries
 from erlangen.data import glyphs, loose_images
-from erlangen.estimators import SymmetryFinder, symmetry, symmetry_report
+from erlangen.estimators import SymmetryFinder, sources, symmetry, symmetry_report
 from erlangen.estimators.sources import load_images
 from erlangen.estimators.symmetry_report import recentred
 from erlangen.models import Anchored, Voted
@@ -542,6 +542,13 @@ def test_the_command_refuses_in_a_sentence(tmp_path, capsys):
     assert "Traceback" not in capsys.readouterr().err
     assert cli.main(["symmetries", "glyphs", "--transform", "crop", "--small", "--output", str(tmp_path / "out")]) == 2
     assert "transform: received 'crop'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("wrong", [("--steps", "0", "1"), ("--batch-size", "0"), ("--transform", "tx,angle")])
+def test_the_command_refuses_settings_before_it_reads_images(wrong, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(sources, "load_images", lambda *args, **kwargs: pytest.fail("images were read"))
+    assert cli.main(["symmetries", "glyphs", *wrong, "--output", str(tmp_path / "out")]) == 2
+    assert f"{wrong[0]}: received" in capsys.readouterr().err
 
 
 def test_prototypes_that_stay_empty_are_said_in_a_sentence(tmp_path, capsys, monkeypatch):

@@ -83,7 +83,7 @@ class Symmetries:
         from . import one_thread
 
         finder = SymmetryFinder(parse_transform(self.transform), device=self.device, **self._settings(typed))
-        finder.looked_for()  # to refuse before data are read
+        finder.check()  # to refuse before data are read
         data = load_images(self.data, size=self.size, unreadable=self.unreadable, background=self.background)
         data = some(data, MANY) if self.small else data
         with one_thread() if self.small else nullcontext():

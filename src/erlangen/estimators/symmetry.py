@@ -134,8 +134,8 @@ class SymmetryFinder(BaseEstimator):
             return self._fit(X)
 
     def _fit(self, X: DataSet | Tensor | np.ndarray) -> Self:
+        self.check()
         x, ranges = learnable(X), self.looked_for()
-        self._check()
         check_colours(ranges, x)
         self.shape_, self.ranges_ = tuple(x.shape[1:]), ranges
         ground = ground_of(x) if set(ranges) <= set(AFFINE) else None
@@ -267,8 +267,8 @@ class SymmetryFinder(BaseEstimator):
             raise ValueError("X: received none for a finder that was loaded, which has no images; accepted are some")
         return found
 
-    def _check(self) -> None:
-        """Refuses settings before anything is written or trained."""
+    def check(self) -> None:
+        """Refuses settings, as `fit` does before it reads images, writes or trains anything."""
         for name, kind, check in (("steps", "numbers", check_count), ("lr", "rates", check_positive)):
             pair = getattr(self, name)
             if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
