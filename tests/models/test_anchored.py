@@ -171,3 +171,10 @@ def test_moments_of_half_precision_are_those_of_its_values():
     x[..., :128] = 0
     for found, expected in zip(moments(x.half()), moments(x), strict=True):
         torch.testing.assert_close(found, expected.float())
+
+
+def test_images_with_missing_values_are_named():
+    x = smooth()
+    x[1, 0, 3, 3] = math.nan
+    with pytest.raises(ValueError, match=r"x: received .* with NaN or infinite values \(1 of 8192 entries\)"):
+        anchored(Affine("tx", "ty", "angle", factored=True))(x)

@@ -11,7 +11,7 @@ from ..transforms import Affine
 from ..transforms.matrix import with_last_row
 from ..transforms.spatial import pixel_centres
 from ..transforms.warp import as_signal
-from ..utils.shapes import check_positive, compute_dtype, describe
+from ..utils.shapes import check_finite, check_positive, compute_dtype, describe
 
 __all__ = ["ANCHORED", "Anchored", "anchorable", "moments"]
 
@@ -136,6 +136,7 @@ class Anchored(Conditional):
     def forward(self, x: Tensor) -> Density:
         """A normal for each input, around its moments."""
         x = as_signal(x, "bilinear", self.origin)
+        check_finite("x", x)
         with torch.no_grad():
             a = self.anchor(x)
             x = self.whole.act(self.whole.inverse(a), x)
