@@ -269,6 +269,7 @@ def test_large_pictures_of_one_size_keep_their_shape_and_their_ends(tmp_path, ca
         ([(100, 30), (30, 90)], {}, "64×64, pictures lose 68 % on average and at most 70 %"),
         ([(100, 30), (100, 30)], {"size": 32}, "32×32, pictures lose 70 % on average and at most 70 %"),
         ([(100, 30), (100, 30)], {"net": "small-cnn"}, "64×64, pictures lose 70 %"),
+        ([(100, 30), (100, 30), (100, 31)], {}, "is given. 4 of 6 are 30×100; 2.png is not."),
         ([(100, 95), (64, 64)], {}, None),
     ],
 )

@@ -6,6 +6,7 @@ import hashlib
 import logging
 import math
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -106,12 +107,16 @@ def _warn_of_crop(path: Path, files: Sequence[Path], size: Size) -> None:
     if size is None:
         return
     height, width = (size, size) if isinstance(size, int) else size
-    shapes = [w * height / (h * width) for h, w in looked_at(files[:: -(-len(files) // MANY) or 1], image_size)]
+    seen = dict(looked_at(files[:: -(-len(files) // MANY) or 1], lambda file: (file, image_size(file))))
+    shapes = [w * height / (h * width) for h, w in seen.values()]
     lost = [1 - min(shape, 1 / shape) for shape in shapes]
     if lost and (mean := sum(lost) / len(lost)) > CROPPED:
         words = "%s: resized and cropped at the centre to %d×%d, pictures lose %.0f %% on average and at most %.0f %%. "
-        words += "Those that all have one size are kept whole if no size is given."
-        LOG.warning(words, path, height, width, 100 * mean, 100 * max(lost))
+        words += "Those that all have one size are kept whole if no size is given.%s"
+        (h, w), many = Counter(seen.values()).most_common(1)[0]
+        odd = next((file.name for file, one in seen.items() if one != (h, w)), "")
+        which = f" {many:,} of {len(seen):,} are {h}×{w}; {odd} is not." if odd and 2 * many > len(seen) else ""
+        LOG.warning(words, path, height, width, 100 * mean, 100 * max(lost), which)
 
 
 def _warn_of_unread(config: RunConfig, found: Sequence[str]) -> None:
