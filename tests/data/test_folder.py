@@ -229,7 +229,7 @@ def test_a_picture_above_the_limit_is_refused(pets, monkeypatch):
 def test_pixels_without_a_range_are_refused(tmp_path):
     save(tmp_path / "a" / "x.tif", Image.fromarray(np.ones((4, 4), np.float32)))
     save(tmp_path / "a" / "y.tif", Image.fromarray(np.full((4, 4), 1 << 20, np.int32)))
-    with pytest.raises(UnreadableImagesError, match=r"floating-point, whose range is unknown.*which are not 16 bits"):
+    with pytest.raises(UnreadableImagesError, match=r"range is unknown: save them with 16 bits.*which are not 16 bits"):
         image_folder(tmp_path)
 
 

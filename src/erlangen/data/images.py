@@ -85,7 +85,7 @@ def read_image(
 def _pixels(image: Image.Image, background: int) -> np.ndarray:
     """Grey `(H, W, 1)` or RGB `(H, W, 3)` in uint8, from any mode."""
     if image.mode == "F":
-        raise ValueError("pixels in floating-point, whose range is unknown")
+        raise ValueError("pixels in floating-point, whose range is unknown: save them with 16 bits")
     if image.mode.startswith("I"):
         return _eight_bits(np.asarray(image))[..., None]
     layers = _layers(image)
