@@ -219,3 +219,36 @@ def test_a_scale_that_fell_to_the_least_can_grow_again():
 def test_images_are_square(shape):
     with pytest.raises(ValueError, match=r"shape: received .*; accepted is .* H a multiple of 4"):
         VAE(shape)
+
+
+def test_an_encoder_and_a_decoder_of_ones_own_for_images_of_any_form():
+    shape = (2, 6, 10)
+    nets = {
+        "encoder": nn.Sequential(nn.Flatten(), nn.Linear(120, 5), nn.Tanh()),
+        "decoder": nn.Sequential(nn.Linear(3, 120), nn.Unflatten(1, shape)),
+    }
+    vae, x = VAE(shape, latent=3, hidden=5, **nets), torch.rand(4, *shape)
+    symmetry = SymmetryModel.over(Affine("tx", "ty"), shape, inference=(8,), generative=(8,))
+    for model in (vae, AugVAE(vae, symmetry), InvVAE(vae, symmetry)):
+        Elbo(model)((x,))["loss"].backward()
+        assert all(p.grad is not None for net in nets.values() for p in net.parameters())
+        assert model.reconstruct(x).shape == x.shape
+        assert iwlb(model.log_weights, x, 3).shape == (4,)
+    for name, net, words in (
+        ("encoder", nn.Flatten(), r"encoder\(x\): received .* \(4, 120\) .*; accepted is features \(B, 5\)"),
+        (
+            "decoder",
+            nn.Linear(3, 120),
+            r"decoder\(z\): received .* \(4, 120\) .*; accepted is images \('B', 2, 6, 10\)",
+        ),
+    ):
+        with pytest.raises(ValueError, match=words):
+            VAE(shape, latent=3, hidden=5, **{**nets, name: net}).elbo(x)
+    with pytest.raises(ValueError, match="encoder: received int 3; accepted is a module, or None"):
+        VAE(shape, encoder=3)
+    with pytest.raises(
+        ValueError, match=r"shape: received \(2, 6, 10\); accepted is .*; any form with an encoder and a"
+    ):
+        VAE(shape, encoder=nets["encoder"])
+    with pytest.raises(ValueError, match=r"shape: received \(6, 10\); accepted is that of an image, \(C, H, W\)"):
+        VAE((6, 10), **nets)

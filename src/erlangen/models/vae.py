@@ -14,7 +14,7 @@ from torch.distributions import Independent, Normal
 from ..distributions.heads import at_least
 from ..nets import PixelDecoder, PixelEncoder
 from ..transforms.warp import signal_like
-from ..utils.shapes import check_count, check_finite, check_tensor, eager_on_cpu
+from ..utils.shapes import check_count, check_finite, check_tensor, describe, eager_on_cpu
 from .symmetry import SymmetryModel
 
 __all__ = ["VAE", "AugVAE", "InvVAE"]
@@ -31,12 +31,15 @@ def _normal(mean: Tensor, raw: Tensor, dims: int) -> Independent:
     return Independent(Normal(mean, scale, validate_args=False), dims, validate_args=False)
 
 
-def _square(shape: Any) -> bool:
-    """Whether it is the shape of images that the networks can halve twice."""
-    if not isinstance(shape, Sequence) or len(shape) != 3:
-        return False
-    whole = all(isinstance(n, Integral) and not isinstance(n, bool) and int(n) > 0 for n in shape)
-    return whole and shape[1] == shape[2] and shape[1] % 4 == 0
+def _check_shape(shape: Any, halved: bool) -> tuple[int, int, int]:
+    """The shape of an image; a `ValueError` for one that is none, or that the convolutions cannot halve twice."""
+    ok = isinstance(shape, Sequence) and len(shape) == 3
+    ok = ok and all(isinstance(n, Integral) and not isinstance(n, bool) and int(n) > 0 for n in shape)
+    if not ok or (halved and (shape[1] != shape[2] or shape[1] % 4)):
+        form = "that of square images, (C, H, H) with H a multiple of 4" if halved else "that of an image, (C, H, W)"
+        accepted = f"{form}{'; any form with an encoder and a decoder' if halved else ''}"
+        raise ValueError(f"shape: received {shape!r}; accepted is {accepted}")
+    return int(shape[0]), int(shape[1]), int(shape[2])
 
 
 class VAE(nn.Module):
@@ -46,27 +49,37 @@ class VAE(nn.Module):
     $\sigma$ for each pixel; $q(z \mid x) = \mathcal{N}(\mu(x), \sigma(x)^2)$. All scales start at 1, all means at 0.
 
     Args:
-        shape: of an image, `(C, H, H)` with H a multiple of 4.
+        shape: of an image, `(C, H, H)` with H a multiple of 4; any `(C, H, W)` with an encoder and a decoder.
         latent: the size of z.
         filters: of the convolutions; the paper tries (64, 128) and (64, 128, 256).
-        hidden: the width of the hidden layers.
+        hidden: the width of the hidden layers, and how many features an encoder has.
+        encoder: any module from images to features `(B, hidden)`; the paper's convolutions if None.
+        decoder: any module from z `(B, latent)` to images `(B, C, H, W)`; the encoder of the paper inverted if None.
     """
 
     def __init__(
-        self, shape: Sequence[int], *, latent: int = 20, filters: Sequence[int] = (64, 128), hidden: int = 256
+        self,
+        shape: Sequence[int],
+        *,
+        latent: int = 20,
+        filters: Sequence[int] = (64, 128),
+        hidden: int = 256,
+        encoder: nn.Module | None = None,
+        decoder: nn.Module | None = None,
     ) -> None:
         super().__init__()
-        if not _square(shape):
-            accepted = "that of square images, (C, H, H) with H a multiple of 4"
-            raise ValueError(f"shape: received {shape!r}; accepted is {accepted}")
-        channels, size = int(shape[0]), int(shape[1])
+        for name, part in (("encoder", encoder), ("decoder", decoder)):
+            if not (part is None or isinstance(part, nn.Module)):
+                raise ValueError(f"{name}: received {describe(part)}; accepted is a module, or None")
+        channels, height, width = _check_shape(shape, encoder is None or decoder is None)
         one = torch.ones(()).expm1().log()  # softplus of it is 1
-        self.latent = check_count("latent", latent)
-        self.encoder = PixelEncoder(channels, size, filters=filters, hidden=hidden)
+        self.latent, self.hidden = check_count("latent", latent), check_count("hidden", hidden)
+        widths: Any = {"filters": filters, "hidden": hidden}
+        self.encoder = PixelEncoder(channels, height, **widths) if encoder is None else encoder
         self.heads = nn.Linear(hidden, 2 * latent)
-        self.decoder = PixelDecoder(latent, channels, size, filters=filters, hidden=hidden)
+        self.decoder = PixelDecoder(latent, channels, height, **widths) if decoder is None else decoder
         self.prior_mean, self.prior_scale = nn.Parameter(torch.zeros(latent)), nn.Parameter(one.repeat(latent))
-        self.pixel_scale = nn.Parameter(one.repeat(channels, size, size))
+        self.pixel_scale = nn.Parameter(one.repeat(channels, height, width))
         with torch.no_grad():
             self.heads.weight.zero_()
             self.heads.bias.copy_(torch.cat((torch.zeros(latent), one.repeat(latent))))
@@ -86,12 +99,17 @@ class VAE(nn.Module):
 
     def posterior(self, x: Tensor) -> Independent:
         r"""$q(z \mid x)$, batch_shape `(B,)`."""
-        mean, raw = self.heads(self.encoder(x)).chunk(2, -1)
+        h = self.encoder(x)
+        ok = isinstance(h, Tensor) and h.shape == (len(x), self.hidden)
+        mean, raw = self.heads(check_tensor("encoder(x)", h, f"features (B, {self.hidden})", ok)).chunk(2, -1)
         return _normal(mean, raw, 1)
 
     def mean(self, z: Tensor) -> Tensor:
-        r"""$\mu(z)$, `(*S, B, C, H, H)` for z `(*S, B, latent)`."""
-        return self.decoder(z.flatten(0, -2)).unflatten(0, z.shape[:-1])
+        r"""$\mu(z)$, `(*S, B, C, H, W)` for z `(*S, B, latent)`."""
+        z, sizes, shape = z.flatten(0, -2), z.shape[:-1], self.pixel_scale.shape
+        x = self.decoder(z)
+        ok = isinstance(x, Tensor) and x.shape == (len(z), *shape)
+        return check_tensor("decoder(z)", x, f"images {('B', *shape)}", ok).unflatten(0, sizes)
 
     def likelihood(self, z: Tensor) -> Independent:
         r"""$p(x \mid z)$."""
