@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from erlangen.data import UnreadableImagesError, image_folder
+from erlangen.data import UnreadableImagesError, image_folder, loose_images
 
 RNG = np.random.default_rng(0)
 
@@ -231,6 +231,16 @@ def test_pixels_without_a_range_are_refused(tmp_path):
     save(tmp_path / "a" / "y.tif", Image.fromarray(np.full((4, 4), 1 << 20, np.int32)))
     with pytest.raises(UnreadableImagesError, match=r"range is unknown: save them with 16 bits.*which are not 16 bits"):
         image_folder(tmp_path)
+
+
+def test_of_stacks_the_first_page_is_read_and_that_is_said(tmp_path, caplog):
+    pages = [Image.fromarray(np.full((4, 4), 1000 * k, np.uint16)) for k in range(3)]
+    save(tmp_path / "x.tif", pages[0])
+    assert len(loose_images(tmp_path)) == 1
+    assert not caplog.text
+    pages[0].save(tmp_path / "y.tif", save_all=True, append_images=pages[1:])
+    assert len(loose_images(tmp_path)) == 2
+    assert "several pages, such as y.tif with 3, the first page is read and no other" in caplog.text
 
 
 def test_photographs_are_never_left_out_without_a_word(pets):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .images import ALIEN, SUFFIXES, image_size, opaque_level, quiet_bombs, read_image
+from .images import ALIEN, SUFFIXES, image_size, opaque_level, page_count, quiet_bombs, read_image
 from .sets import DataSet
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "pictures_below",
 ]
 
+LOG = logging.getLogger("erlangen.data")
 LITTER = (".", "__MACOSX", "__pycache__")  # how the names begin of what programs leave behind
 SHOWN = 10  # files named in an error; there may be thousands
 MANY = 1000  # pictures that decide on the ground
@@ -173,6 +175,7 @@ def _gathered(
         accepted = "'auto', 'black', 'white' and integers from 0 to 255"
         raise ValueError(f"background: received {background!r}; accepted are {accepted}")
     files = [(file, names.index(name)) for name in members for file in members[name]]
+    _warn_of_pages(root, [file for file, _ in files])
     bad: list[Unreadable] = []
     if target is None:
         sizes = _read_all(files, partial(image_size, exif=exif), bad, unreadable, root)
@@ -200,6 +203,18 @@ def _seen(file: Path, look: Callable[[Path], T | None]) -> T | None:
         return look(file)
     except Exception:  # decoders raise anything for a file that is broken; reading the folder names it
         return None
+
+
+def _warn_of_pages(root: Path, files: Sequence[Path]) -> None:
+    """Says that of stacks, in which microscopes keep many pictures, one is read."""
+    stacks = [file for file in files if file.suffix.lower() in (".tif", ".tiff")]
+    seen = looked_at(stacks[:: -(-len(stacks) // MANY) or 1], lambda file: (page_count(file), file.relative_to(root)))
+    pages, file = max(seen, default=(1, root))
+    if pages > 1:
+        words = (
+            "%s: of pictures with several pages, such as %s with %d, the first page is read and no other; save each "
+        )
+        LOG.warning(words + "page as a file of its own to have all.", root, file, pages)
 
 
 def background_of(files: Iterable[Path]) -> int | None:

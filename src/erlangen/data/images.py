@@ -15,7 +15,7 @@ from torch import Tensor
 
 from .files import decoded
 
-__all__ = ["ALIEN", "SUFFIXES", "decode_all", "image_size", "opaque_level", "quiet_bombs", "read_image"]
+__all__ = ["ALIEN", "SUFFIXES", "decode_all", "image_size", "opaque_level", "page_count", "quiet_bombs", "read_image"]
 
 # Only formats whose decoders decode: PostScript, for one, would be run.
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
@@ -52,6 +52,12 @@ def image_size(source: Path | bytes, *, exif: bool = True) -> tuple[int, int]:
         width, height = image.size
         swapped = exif and image.getexif().get(ORIENTATION, 1) in (5, 6, 7, 8)
     return (width, height) if swapped else (height, width)
+
+
+def page_count(source: Path | bytes) -> int:
+    """How many pages or frames a picture has, of which `read_image` reads the first."""
+    with _open(source) as image:
+        return getattr(image, "n_frames", 1)
 
 
 def read_image(
