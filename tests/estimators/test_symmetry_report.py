@@ -11,6 +11,7 @@ import torch
 
 from erlangen.data import glyphs
 from erlangen.estimators import SymmetryFinder
+from erlangen.estimators.symmetry_images import ground_of, specks
 from erlangen.estimators.symmetry_report import (
     Scales,
     arcs,
@@ -199,3 +200,24 @@ def test_densities_that_follow_their_images_come_with_a_caution():
     said = caution(x, ("tx", "ty", "scale"), ["tx", "scale"])
     assert said.startswith("In tx and scale the density of an image follows the image: ")
     assert caution(x, ("tx", "ty", "scale")) == ""
+
+
+@pytest.mark.parametrize(("contrast", "faint"), [(0.3, False), (0.05, True), (0.0, True)])
+@pytest.mark.parametrize("width", [1, 6])
+def test_subjects_as_faint_as_the_noise_of_their_ground_come_with_a_caution(contrast, faint, width):
+    """They are mistaken for it, and taken away; a line of one pixel that stands out is not."""
+    torch.manual_seed(0)
+    x = torch.full((50, 1, 24, 24), 0.5)
+    x[..., 9 : 9 + width, 6:18] += contrast
+    assert not specks(x, ground_of(x))
+    x = (x + 0.02 * torch.randn_like(x)).clamp(0, 1)
+    assert specks(x, ground_of(x)) == faint
+    said = caution(x, ("tx", "ty"), ground=ground_of(x))
+    assert said.startswith("Subjects hardly stand out from the noise of their ground") == faint
+
+
+def test_a_report_says_that_subjects_are_faint():
+    torch.manual_seed(0)
+    x = (0.5 + 0.02 * torch.randn(50, 1, 16, 16)).clamp(0, 1)
+    finder = SymmetryFinder(("tx", "ty"), steps=(1, 1), **TINY).fit(x)
+    assert "Subjects hardly stand out" in str(finder.report(samples=50, images=50, shown=1))

@@ -235,7 +235,7 @@ class SymmetryFinder(BaseEstimator):
         findings = SymmetryFindings(
             title="Symmetries",
             lead=lead(every, len(x)),
-            caution=caution(every, group.names, named(group.names, follow)),
+            caution=caution(every, group.names, named(group.names, follow), self._ground),
             words=words(group.names, found, scales, circles, beyond),
             coordinates=list(map(Coordinate, group.names, *zip(*ends, strict=True), group.periodic)),
             half_ranges=found,

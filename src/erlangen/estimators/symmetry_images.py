@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ..data import DataSet
@@ -13,11 +14,12 @@ from ..transforms.warp import as_signal
 from ..utils.shapes import check_tensor, describe
 from .sources import check_bytes, check_sides, some_rows
 
-__all__ = ["Ground", "colour_of", "ground_of", "learnable", "levels", "on_black"]
+__all__ = ["Ground", "colour_of", "ground_of", "learnable", "levels", "on_black", "specks"]
 
 EVEN = 0.05  # how far borders may be from one colour, on average, where images count as standing on it
 CHANNELS = (1, 2, 3, 4)  # of images whose channels come where they should
 NEAR = 1e-3  # what rounding may add to a level
+BESIDE = 2  # pixels next to one of a subject that are of it too, at least: those of a line have two
 NOISE = 3.5  # times how far three quarters of borders are from their colour, four deviations: further off is no ground
 
 
@@ -90,3 +92,17 @@ def on_black(x: Tensor, ground: Ground, like: Tensor) -> Tensor:
 def colour_of(ground: Ground, x: Tensor) -> Tensor:
     """Its colour, `(C, 1, 1)`."""
     return torch.tensor(ground.colour, dtype=x.dtype, device=x.device).view(-1, 1, 1)
+
+
+def specks(x: Tensor, ground: Ground) -> bool:
+    """Whether little but specks is left of images when the noise of their ground is taken away.
+
+    Subjects as faint as the noise lose most of their pixels with it. What is left lies anywhere in them, and moves with
+    the image, so that poses which follow it seem to be right.
+    """
+    if not ground.noise:
+        return False
+    left = on_black(x[some_rows(len(x), 1000)], ground, torch.zeros(())).any(1, keepdim=True).float()
+    beside = 9 * F.avg_pool2d(left, 3, stride=1, padding=1) - left
+    whole = left * (beside > BESIDE - 0.5)
+    return bool(2 * whole.sum() <= left.sum())

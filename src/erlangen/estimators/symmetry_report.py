@@ -20,7 +20,7 @@ from ..report.symmetries import SymmetryFindings, middle_of, symmetries_page
 from ..utils.io import write_bytes, write_json
 from .coordinates import AFFINE
 from .symmetry_errors import PART, untold
-from .symmetry_images import ground_of
+from .symmetry_images import Ground, ground_of, specks
 from .symmetry_run import REPORT
 
 __all__ = [
@@ -50,6 +50,10 @@ FOLLOWED = (
     "In {} the density of an image follows the image: it moves along when the image is moved by a known amount, which "
     "it should not. What is found there is in part what this image did, not what images like it do, and its range is "
     "likely too small."
+)
+FAINT = (
+    "Subjects hardly stand out from the noise of their ground: when it is taken away, little but specks is left of "
+    "them, whose places are found and not theirs. Pictures reduced to a smaller size have less noise."
 )
 ENOUGH = 40  # images, of which some can be held out: see `set_aside`
 FEW = f"Fewer than {ENOUGH} images say little: what is found describes these images, not others like them."
@@ -205,13 +209,14 @@ def lead(every: Tensor, measured: int) -> str:
     return f"{many} of {size} pixels; no labels were used.{some}"
 
 
-def caution(every: Tensor, names: Sequence[str], follow: Sequence[str] = ()) -> str:
-    """What to keep in mind: that images fill their frames, that densities follow them somewhere, that they are few.
+def caution(every: Tensor, names: Sequence[str], follow: Sequence[str] = (), ground: Ground | None = None) -> str:
+    """What to keep in mind: that images fill their frames or are faint, that densities follow them, that they are few.
 
     Poses of photographs move with them, so that they do not err, and say nothing of how these were taken.
     """
     filled = bool(set(names) & set(AFFINE)) and ground_of(every) is None
-    said = {FILLED: filled, FOLLOWED.format(" and ".join(follow)): bool(follow), FEW: len(every) < ENOUGH}
+    faint = ground is not None and specks(every, ground)
+    said = {FILLED: filled, FAINT: faint, FOLLOWED.format(" and ".join(follow)): bool(follow), FEW: len(every) < ENOUGH}
     return " ".join(sentence for sentence, true in said.items() if true)
 
 
