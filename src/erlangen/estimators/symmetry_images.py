@@ -74,7 +74,7 @@ def ground_of(x: Tensor) -> Ground | None:
     if away.mean() > EVEN:
         return None
     usual = away.flatten(1).quantile(0.75, 1).max().item()  # half of the noise on black is below it, and clipped
-    return Ground(colour.tolist(), min(NOISE * usual, 2 * EVEN))
+    return Ground(colour.tolist(), min(NOISE * usual, 5 * EVEN))  # which the noise of an even ground hardly exceeds
 
 
 def on_black(x: Tensor, ground: Ground, like: Tensor) -> Tensor:
