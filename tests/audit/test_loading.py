@@ -42,6 +42,12 @@ def test_an_exported_program(tmp_path, dynamic):
     assert subject.name == "net.pt2"
 
 
+def test_a_pipeline_that_takes_images_for_arrays_has_no_gradients():
+    """As around scikit-learn, `x.numpy()` fails where a gradient is asked for, whatever the size of images."""
+    subject = subject_of(lambda x: torch.from_numpy(x.numpy().mean(-1)[:, :, 0]), images(), Preprocess())
+    assert not subject.differentiable
+
+
 def test_an_exported_program_for_images_of_another_size(tmp_path):
     torch.export.save(torch.export.export(net(), (images(3),)), tmp_path / "net.pt2")
     with pytest.raises(ValueError, match=r"received images \(2, 3, 9, 9\), for which it fails"):

@@ -169,10 +169,10 @@ class Subject(nn.Module):
         """Whether a gradient reaches the images: weights have one behind a part without, too."""
         with torch.enable_grad():
             inputs = x.clone().requires_grad_()
-            logits = self._logits(inputs)
             try:
+                logits = self._logits(inputs)
                 return torch.autograd.grad(logits.sum(), inputs, allow_unused=True)[0] is not None
-            except RuntimeError as error:  # no gradient at all, or an operation without a derivative
+            except (RuntimeError, ValueError) as error:  # no gradient, no derivative, or images taken for arrays
                 if is_memory(error):
                     raise
                 return False
@@ -186,7 +186,7 @@ class Subject(nn.Module):
         with measuring(seed, self):
             with torch.no_grad():
                 found, again = self._logits(x), self._logits(x)
-            self.differentiable = self._differentiable(x[:1])
+            self.differentiable = self._differentiable(x)  # for which it has just worked
         self.classes = found.shape[1]
         self.random = not torch.allclose(found, again, rtol=1e-3, atol=1e-4)  # rounding may depend on the threads
         if self.classes < 2:
