@@ -88,6 +88,13 @@ def test_blindness_names_and_missing_gradients_are_on_the_page(checks):
     assert "<b>a</b>" not in audit_page(record)
 
 
+def test_what_was_not_asked_for_is_not_put_down_to_the_model():
+    record = audit(Halves(), halves(12), ["flip"], settings=Settings(saliency=0)).record()
+    text = audit_page(record)
+    assert "not measured, the mean largest" in text
+    assert "no gradients" not in text
+
+
 def test_a_gradient_that_is_no_number():
     """Where similarity is measured it is a sentence, soon; in a picture there is nothing to be seen."""
 

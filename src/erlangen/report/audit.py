@@ -141,7 +141,8 @@ def _preprocessing(given: Mapping[str, Any]) -> str:
 
 def _method(record: Mapping[str, Any]) -> Section:
     blind, settings, data = record["blindness"], record["settings"], record["data"]
-    missing = "missing: no gradients" if blind["sensitivity"] is None else f"{blind['sensitivity']:.3g}"
+    missing = "not measured" if record["model"]["gradients"] else "missing: no gradients"
+    sensitivity = missing if blind["sensitivity"] is None else f"{blind['sensitivity']:.3g}"
     level = settings["bootstrap"]["level"]
     facts = {
         "model": f"{record['model']['name']}, {record['model']['classes']} classes",
@@ -150,7 +151,7 @@ def _method(record: Mapping[str, Any]) -> Section:
         "intervals": f"{level:.0%}, bootstrap over images, {settings['bootstrap']['resamples']} resamples",
         "information": f"{blind['information']:.3g} nats in predictions, {blind['labels']:.3g} in labels",
         "spread": f"{blind['spread']:.3g}, the LI between an image and another",
-        "sensitivity": f"{missing}, the mean largest singular value of the Jacobian",
+        "sensitivity": f"{sensitivity}, the mean largest singular value of the Jacobian",
         "seconds": f"{record['provenance']['seconds']:.0f}",
     }
     note = "An audit is compared with a later one by `erlangen check audit.json --baseline old.json`."
