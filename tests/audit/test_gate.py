@@ -103,6 +103,7 @@ def test_a_margin_forgives():
     drop = max(test.before - test.after for test in compare(new, old).tests)
     assert compare(new, old, margin=drop + 0.01).alarms == []
     assert compare(new, old, margin=0.01).alarms != []
+    assert compare(new, old, metrics="li", margin=1e6).alarms == []
 
 
 def test_saliency_is_compared_on_the_inputs_that_have_it():
@@ -226,6 +227,8 @@ def test_a_kind_of_outputs_that_a_file_does_not_know_is_no_difference(giving):
         ({"rate": 1.0}, "rate: received"),
         ({"margin": -0.1}, "margin: received"),
         ({"margin": float("nan")}, "margin: received"),
+        ({"margin": 2}, "margin: received 2 for accuracy, consistency, of which no drop is greater"),
+        ({"margin": 1.0, "metrics": ["li", "accuracy"]}, "margin: received 1 for accuracy"),
         ({"rate": 0.001, "draws": 99}, "rate: received 0.001; accepted is a number below 1, from 1/100 on"),
         ({"metrics": ["si", "accuracy"]}, "si, which neither audit holds"),
         ({"metrics": ["ece"]}, "metrics: received"),

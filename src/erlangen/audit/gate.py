@@ -40,6 +40,7 @@ GATED = ("accuracy", "consistency")
 # Distances that depend on what a model gives, logits if none of these: probabilities become logarithms, whose softmax
 # is that of the logits, while sigmoids are taken for logits.
 DEPENDING = {"probabilities": ("li", "si"), "log_probabilities": ("li", "si"), "sigmoids": ("li", "di", "si")}
+SHARES = ("accuracy", "consistency", "si")  # from 0 to 1
 CHUNK = 1000  # draws at a time
 
 
@@ -90,7 +91,8 @@ def compare(
         baseline: the record of the audit to compare with.
         metrics: what is compared: one or several of accuracy, consistency, li, di and si.
         rate: the greatest probability of any false alarm.
-        margin: how much worse a mean may be, in the unit of the metric, without being a drop.
+        margin: how much worse a mean may be, in the unit of the metric, without being a drop: of shares, such as
+            accuracy, 0.02 is two percent.
         draws: the number of draws of random signs.
 
     Raises:
@@ -100,7 +102,6 @@ def compare(
         raise ValueError(
             f"rate: received {rate!r}; accepted is a number below 1, from 1/{draws + 1} on ({draws} draws)"
         )
-    check_weight("margin", margin)
     for name, record in {"audit": audit, "baseline": baseline}.items():
         if not is_whole(record):
             accepted = "the whole record of an audit (see Audit.record and read_audit)"
@@ -113,6 +114,7 @@ def compare(
     if audit["data"].get("digest") != baseline["data"].get("digest"):
         got = f"an audit of other images{_sizes(audit, baseline)}"
         raise ValueError(f"baseline: received {got}; accepted is one of the same images: audit both models anew")
+    _check_margin(margin, metrics)
     _check_outputs(audit, baseline, metrics)
     cells = _cells(audit, baseline, metrics)
     for (*_, metric), (values, _) in cells.items():
@@ -126,6 +128,14 @@ def compare(
     p = sign_test(((before - after) * better - margin).nan_to_num(0.0), draws=draws)
     tests = [_drop(key, before[:, j], after[:, j], float(p[j])) for j, key in enumerate(cells)]
     return Verdict(sorted(tests, key=lambda test: test.p), rate, _notes(audit, baseline, metrics))
+
+
+def _check_margin(margin: float, metrics: Collection[str]) -> None:
+    """Refuses a margin that lets everything pass, such as percent."""
+    free = [metric for metric in metrics if metric in SHARES]
+    if check_weight("margin", margin) >= 1 and free:
+        got = f"{margin:g} for {', '.join(free)}, of which no drop is greater"
+        raise ValueError(f"margin: received {got}; accepted is a share below 1: 0.02 is two percent")
 
 
 def _notes(audit: Mapping[str, Any], baseline: Mapping[str, Any], metrics: Collection[str]) -> list[str]:
