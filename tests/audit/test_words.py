@@ -54,6 +54,21 @@ def test_a_constant_between_0_and_1_is_blind_and_no_sigmoid():
     assert found.blindness.blind
 
 
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+def test_noise_of_the_model_is_not_put_down_to_resampling(noise):
+    """Flips resample nothing: mirrored twice, an image is what it was."""
+
+    def model(x):
+        sides = x[..., :6].mean((1, 2, 3)) - x[..., 6:].mean((1, 2, 3))
+        return torch.stack((sides, -sides), 1) + noise * torch.randn(len(x), 2)
+
+    said = audit(model, (torch.rand(60, 1, 12, 12), torch.arange(60) % 2), ["flip"], settings=FEW).summary[
+        "What breaks"
+    ]
+    assert ("leaves the frame, or noise of the model, for decisions change as well " in said) == (noise > 0)
+    assert ("Much of that" in said) == (noise > 0)
+
+
 def test_one_image_is_no_images():
     x, y = halves(3)
     found = audit(Halves(), (x[:1], y[:1]), ["flip"], settings=Settings(saliency=4, steps=2))

@@ -32,7 +32,7 @@ def summary_of(audit: Audit) -> dict[str, str]:
         lines["What holds"] = f"At every strength of {_and(firm)} at least {HOLDS:.0%} of the decisions stay."
     broken = [steps for name, steps in ladders if name not in firm]
     if broken:
-        lines["What breaks"] = _breaks(sorted(broken, key=lambda steps: _kept(_first(steps))))
+        lines["What breaks"] = _breaks(sorted(broken, key=lambda steps: _kept(_first(steps))), audit.model["random"])
     if audit.pairs:
         lines["What turns into what"] = " ".join(_mixes(pair, audit.data["classes"]) for pair in audit.pairs[:3])
     return lines
@@ -46,8 +46,8 @@ def _mixes(pair: Pair, names: Sequence[str]) -> str:
     )
 
 
-def _breaks(ladders: Sequence[Sequence[Result]]) -> str:
-    """Where decisions begin to change, and where resampling and the frame are as much the cause of it."""
+def _breaks(ladders: Sequence[Sequence[Result]], random: bool) -> str:
+    """Where decisions begin to change, and where resampling, the frame or noise are as much the cause of it."""
     share, first = f"More than {1 - HOLDS:.0%} of the decisions change", [_first(steps) for steps in ladders]
     lasting = [_row(steps) for steps in ladders if not _later(steps)]
     passing = [f"{_row(steps)} (not at {_and(_later(steps))})" for steps in ladders if _later(steps)]
@@ -63,9 +63,10 @@ def _breaks(ladders: Sequence[Sequence[Result]]) -> str:
     doubtful = [step.transform for step in first if 1 - null.get(step.transform, 1.0) > (1 - _kept(step)) / 2]
     if doubtful:
         shares = "; ".join(f"{name}, {_changed(null[name])}" for name in doubtful)
+        noise = ", or noise of the model" if random else ""
         words += (
-            " Much of that is resampling and what leaves the frame, for decisions change as well when images are moved "
-            f"there and back: {shares}."
+            f" Much of that is resampling and what leaves the frame{noise}, for decisions change as well when images "
+            f"are moved there and back: {shares}."
         )
     return words
 
