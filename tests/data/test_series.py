@@ -406,6 +406,17 @@ def test_moments_are_put_in_the_order_of_their_times(tmp_path):
     assert data.x.tolist() == [[[1, 2, 3]], [[7, 8, 9]]]
 
 
+@pytest.mark.parametrize("zone", ["", "Z", "+02:00"])
+def test_times_may_be_dates(tmp_path, zone):
+    """Also in steps of a microsecond, of which seconds since 1970 lose a fifth in double precision."""
+    rows = [f"a,2025-03-31 23:59:59.{at}{zone},{at - 999_994}" for at in (999_998, 999_995, 999_997, 999_996)]
+    write(tmp_path / "long.csv", "\n".join(["trial,when,x", *rows]))
+    assert load(tmp_path / "long.csv", series="trial", time="when", label=None).x.tolist() == [[[1, 2, 3, 4]]]
+    write(tmp_path / "long.csv", f"trial,when,x\na,2025-03-31 23:59:59{zone},1\na,31.3.2025,2")
+    with pytest.raises(ValueError, match=r"line 3, column 'when': received '31.3.2025'; accepted is a number, or a d"):
+        load(tmp_path / "long.csv", series="trial", time="when", label=None)
+
+
 @pytest.mark.parametrize(
     "content", [b"label,t0\nup,\xff1", b"label,t0\n" + b"x" * 200_000], ids=["bytes", "a huge cell"]
 )

@@ -8,6 +8,7 @@ import math
 import os
 import re
 from collections.abc import Collection, Sequence
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -29,6 +30,7 @@ SERIES = (".csv", ".ts", ".tsv")
 COMMAS = re.compile(r"[+-]?[0-9]+(,[0-9]+)?")  # numbers with decimal commas, which are refused, but are no names
 MANY = 10  # series that are not all of classes of their own, unless these are numbers of series, or moments
 AXIS = 8  # numbers that make an axis of moments, if they are evenly spaced
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ROUNDED = 1.05  # the longest step over the shortest of an axis, whose numbers are rounded
 
 
@@ -57,8 +59,9 @@ def read_series(
         label: the column with the labels of a `.csv`; None if there are none: all are of one class.
         series: the column that says to which series a row of a `.csv` belongs; several, with commas between their
             names, where one alone does not tell series apart, such as "subject,trial".
-        time: the column that says when, with `series`: rows of a series are put in the order of its numbers, whose
-            steps have to be even and alike in all series (to "resample": even), and it is no channel.
+        time: the column that says when, with `series`: rows of a series are put in the order of its numbers (or dates,
+            as ISO 8601 has them), whose steps have to be even and alike in all series (to "resample": even), and it is
+            no channel.
         missing: what to do about missing values, see `stack_series`.
         unequal: what to do about different lengths, see `stack_series`; of files that have parts, both are brought to
             the longest of the training part.
@@ -277,7 +280,7 @@ class Table(NamedTuple):
 
     def _in_time(self, name: str, rows: list[int], when: int) -> list[int]:
         """Rows of a series in the order of their times."""
-        times = np.array([self.number(k, when) for k in rows])
+        times = np.array([self._moment(k, when) for k in rows])
         order = np.argsort(times, kind="stable")
         steps = np.diff(times[order])
         if len(steps) and not 0 < steps.max() < UNEVEN * steps.min():  # NaN is neither
@@ -287,9 +290,23 @@ class Table(NamedTuple):
             )
         return [rows[k] for k in order]
 
+    def _moment(self, row: int, place: int) -> float:
+        """A time: a number, or the microseconds of a date, which are whole, so that none is lost."""
+        cell = self.rows[row][place].strip()
+        try:
+            return value_of(cell)
+        except ValueError:  # numbers go first: 20250331 is one
+            pass
+        try:
+            date = datetime.fromisoformat(cell)
+        except ValueError:
+            where = f"line {self.lines[row]}, column {(self.names or [])[place]!r}: received {cell!r}"
+            raise ValueError(f"{where}; accepted is a number, or a date such as 2025-03-31T12:00:00.5") from None
+        return (date.replace(tzinfo=date.tzinfo or UTC) - EPOCH) / timedelta(microseconds=1)
+
     def _check_paces(self, members: dict[str, list[int]], when: int) -> None:
         """Refuses series in steps of unlike lengths: the same number of them would be another time."""
-        ends = {name: (self.number(rows[0], when), self.number(rows[-1], when)) for name, rows in members.items()}
+        ends = {name: (self._moment(rows[0], when), self._moment(rows[-1], when)) for name, rows in members.items()}
         paces = {name: (b - a) / (len(members[name]) - 1) for name, (a, b) in ends.items() if b > a}
         if paces and max(paces.values()) >= UNEVEN * min(paces.values()):
             slow, fast = max(paces, key=lambda name: paces[name]), min(paces, key=lambda name: paces[name])
