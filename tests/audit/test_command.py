@@ -41,6 +41,7 @@ def place(tmp_path, monkeypatch):
     x, y = halves(60)
     np.savez(tmp_path / "data.npz", x=(x * 255).round().to(torch.uint8).numpy(), y=y.numpy())
     (tmp_path / "cut.npz").write_bytes((tmp_path / "data.npz").read_bytes()[:-40])
+    (tmp_path / "table.csv").write_text("trial,class,x\n1,up,0.5\n")
     (tmp_path / "theirs.py").write_text(MODEL)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delitem(sys.modules, "theirs", raising=False)
@@ -81,6 +82,7 @@ def test_from_a_model_to_a_gate(place, capsys):
         (["theirs:broken", "data.npz"], "accepted are floating-point logits"),
         (["theirs:make", "nowhere.npz"], "nowhere.npz"),
         (["theirs:make", "cut.npz"], "'cut.npz'; accepted is a .npz file without pickles"),
+        (["theirs:make", "table.csv"], "DATA: received 'table.csv', a file of series; accepted are images"),
         (["theirs:make", "data.npz", "--transforms", "spin"], "--transforms: received 'spin'"),
         (["theirs:make", "data.npz", "--transforms", "rotation:x"], "received 'rotation:x'"),
         (["theirs:make", "data.npz", "--std", "0"], "--std: received"),

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ..data import DataSet, FolderSet, load, named_sets
 from ..data.folder import class_folders
+from ..data.tables import SERIES
 from ..estimators.sources import some_rows
 from ..metrics import (
     Bootstrap,
@@ -219,6 +220,8 @@ def as_data(data: object, **options: Any) -> DataSet:
         **options: for folders, see `erlangen.data.image_folder`.
     """
     if isinstance(data, str | os.PathLike):
+        if Path(data).suffix.lower() in SERIES and Path(os.path.expanduser(data)).is_file():
+            raise ValueError(f"data: received {str(data)!r}, a file of series; accepted are images (B, C, H, W)")
         return load(data, "test" if _has_test(data) else "train", **options)
     if isinstance(data, tuple | list):
         data = tuple(torch.tensor(part) if _numbers(part) or _labels(part) else part for part in data)
