@@ -315,6 +315,20 @@ def test_a_missing_folder_and_a_file_are_refused(tmp_path):
         image_folder(tmp_path / "file")
 
 
+def test_names_that_read_alike_are_one_class(pets):
+    """A folder that came from a Mac has the classes of one that did not, in the same order."""
+    (pets / "cat").rename(pets / "Äpfel")
+    apart = pets / "A\N{COMBINING DIAERESIS}pfel"
+    (pets / "Äpfel").rename(apart)
+    data = image_folder(pets)
+    assert data.classes == ("dog", "Äpfel")
+    assert data.y.tolist() == [0, 0, 1, 1, 1]
+    assert {file.parent.name for file in data.files} == {"dog", apart.name}
+    assert image_folder(pets, classes=["dog", apart.name]).classes == data.classes
+    save(pets / "Äpfel" / "9.png", picture())
+    assert image_folder(pets).y.tolist() == [0, 0, 1, 1, 1, 1]
+
+
 def test_classes_to_expect(pets):
     data = image_folder(pets, classes=("eel", "dog", "cat"))
     assert data.classes == ("eel", "dog", "cat")

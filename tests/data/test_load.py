@@ -57,6 +57,15 @@ def test_folders_with_parts(tmp_path):
         load(tmp_path / "parts", "test")
 
 
+def test_parts_whose_classes_read_alike_have_them_in_the_same_order(tmp_path):
+    """An umlaut of two characters comes before all others, one of one character after them."""
+    for name in ("train/A\N{COMBINING DIAERESIS}/1.png", "train/dog/1.png", "test/Ä/1.png", "test/Ä/2.png"):
+        draw(tmp_path / name, 0)
+    train, test = load(tmp_path), load(tmp_path, "test")
+    assert train.classes == test.classes == ("dog", "Ä")
+    assert test.counts() == [0, 2]
+
+
 def test_a_class_may_be_called_train(tmp_path):
     for name in ("train/1.png", "plane/1.png"):
         draw(tmp_path / name, 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -243,8 +244,13 @@ def _entries(folder: Path) -> tuple[list[Path], list[Path]]:
 
 
 def class_folders(folder: Path) -> list[str]:
-    """The visible sub-folders of a folder, by name; none of what is no folder."""
-    return [below.name for below in _entries(folder)[0]] if folder.is_dir() else []
+    """The classes of a folder, as its visible sub-folders are called, by name; none of what is no folder."""
+    return sorted({_class_name(below.name) for below in _entries(folder)[0]}) if folder.is_dir() else []
+
+
+def _class_name(name: str) -> str:
+    """One for what reads alike: archives from a Mac have an umlaut as a letter and its dots, other systems as one."""
+    return unicodedata.normalize("NFC", name)
 
 
 def pictures_below(folder: Path) -> list[Path]:
@@ -266,7 +272,8 @@ def class_members(root: Path) -> dict[str, list[Path]]:
         raise ValueError(f"path: received {str(root)!r}, which {what}; {form}")
     members: dict[str, list[Path]] = {}
     for folder in folders:
-        below, members[folder.name] = _entries(folder)
+        below, files = _entries(folder)
+        members.setdefault(_class_name(folder.name), []).extend(files)
         if below:
             raise ValueError(
                 f"path: received {str(root)!r}, in which {folder.name!r} holds folders ({below[0].name!r}, …); {form}. "
@@ -278,11 +285,11 @@ def class_members(root: Path) -> dict[str, list[Path]]:
             f"path: received {str(root)!r}, in which {', '.join(map(repr, bare[:SHOWN]))} has no pictures ({kinds}); "
             "accepted is at least one for each class: add some or remove the folder"
         )
-    return members
+    return dict(sorted(members.items()))
 
 
 def _class_names(root: Path, found: list[str], classes: Sequence[str] | None) -> list[str]:
-    names = found if classes is None else list(classes)
+    names = found if classes is None else list(map(_class_name, classes))
     if unknown := [name for name in found if name not in names]:
         raise ValueError(
             f"classes: received {str(root)!r} with the sub-folders {', '.join(map(repr, unknown[:SHOWN]))}; accepted "
