@@ -245,7 +245,7 @@ def test_bad_pictures_are_one_sentence(shapes, tmp_path, capsys):
     refused(capsys, "broken.png", "--unreadable skip")
     assert fit("pictures", "--unreadable", "skip", "--method", "none", "--output", "run") == 0
     assert [Path(f).name for f in load_run("run").record["data"]["skipped"]] == ["broken.png"]
-    assert "1 files that cannot be read" in capsys.readouterr().out
+    assert "1 file that cannot be read; named in run" in capsys.readouterr().out
     (root / "lonely").mkdir()
     shutil.copy(next((root / "parrot").iterdir()), root / "lonely" / "one.png")
     (root / "snail" / "broken.png").unlink()

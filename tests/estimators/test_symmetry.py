@@ -526,7 +526,7 @@ def test_the_command_leaves_out_what_it_cannot_read_and_goes_on(tmp_path, capsys
     assert cli.main(command) == 2
     assert "or leave them out with --unreadable skip." in capsys.readouterr().err
     assert cli.main([*command, "--unreadable", "skip"]) == 0
-    assert "left out: 1 files that cannot be read" in capsys.readouterr().out
+    assert "left out: 1 file that cannot be read; named in " in capsys.readouterr().out
     stored = json.loads((out / "symmetries.json").read_text())
     assert [Path(name).name for name in stored["images"]] == ["0.png", "1.png"]
     assert [Path(name).name for name in stored["left_out"]] == ["broken.png"]

@@ -34,6 +34,8 @@ def test_distributions_are_as_large_as_drawn_and_explained_as_far_as_shown(names
     assert re.search(r"minmax\(0, (\d+)px\)", section)[1] == str(width)
     text = re.sub("<img[^>]+>", "", section)
     assert (("ring" in text), ("histogram" in text)) == (rings, histograms)
+    assert f"What lies {'far out around a ring' if rings else 'high in a histogram'} " in text
+    assert ", is likely" not in text
 
 
 def test_classes_with_names_that_shorten_to_the_same_are_told_apart():

@@ -184,7 +184,8 @@ class Fit:
         kind = "images" if len(run.record["data"]["shape"]) == 3 else "series"
         print(summary(run.record["results"]["accuracy"], kind))
         if skipped := run.record["data"]["skipped"]:
-            print(f"left out   {len(skipped):>8,} files that cannot be read; {folder / 'config.json'} has their names")
+            files = "file that cannot be read" if len(skipped) == 1 else "files that cannot be read"
+            print(f"left out   {len(skipped):>8,} {files}; named in {folder / 'config.json'}")
         return [folder / "report.html"]
 
     def settings(self, typed: Collection[str] = ()) -> dict[str, Any]:

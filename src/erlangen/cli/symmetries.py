@@ -91,7 +91,8 @@ class Symmetries:
         paths = found.save(self.output)
         print(found)
         if found.left_out:
-            print(f"left out: {len(found.left_out):,} files that cannot be read; {paths[1]} has their names")
+            files = "file that cannot be read" if len(found.left_out) == 1 else "files that cannot be read"
+            print(f"left out: {len(found.left_out):,} {files}; named in {paths[1]}")
         return paths
 
     def _settings(self, typed: Collection[str] = ()) -> dict[str, Any]:

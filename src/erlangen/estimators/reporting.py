@@ -198,6 +198,7 @@ def _facts(run: Run, setting: Setting) -> Mapping[str, str]:
     training = f"{steps:,} steps of {config.batch_size} {_kinds(setting)[1]}"
     if config.method not in ("none", "tta"):
         training += f", {config.samples} views each"
+    skipped = len(setting.about["skipped"])
     facts = {
         "data": f"{config.data}: {', '.join(f'{sum(n):,} {name}' for name, n in setting.about['counts'].items())}",
         "classes": ", ".join(run.classes[:12]) + (", …" if len(run.classes) > 12 else ""),
@@ -209,7 +210,7 @@ def _facts(run: Run, setting: Setting) -> Mapping[str, str]:
         "alpha": "" if config.alpha is None else f"{config.alpha:g}",
         "entropy": "" if config.entropy is None else _entropy(config.entropy, rows),
         "seed": str(config.seed),
-        "left out": f"{len(setting.about['skipped'])} files that cannot be read" if setting.about["skipped"] else "",
+        "left out": f"{skipped} file{'s' * (skipped != 1)} that cannot be read" if skipped else "",
     }
     return {name: value for name, value in facts.items() if value}
 

@@ -102,7 +102,7 @@ def _distributions(findings: Findings) -> Section:
     likely = ["far out around a ring"] * any(rings) + ["high in a histogram"] * (not all(rings))
     text = (
         f"Which transformations leave the meaning of {_a(one)} unchanged, as the model believes, for several {many}. "
-        f"What lies {', or '.join(likely)}, is likely."
+        f"What lies {' or '.join(likely)} is likely."
     )
     circle = (
         f"A ring shows an angle: upwards is the {one} as it is, left a quarter turn counter-clockwise; the dashed "
