@@ -26,6 +26,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from ..utils.compiling import exporting
 from ..utils.shapes import check_count, describe
 from .base import Conditional, has_bounds
 from .bounded import log_tanh_slope
@@ -157,8 +158,9 @@ class FlowDensity(Density):
         flow, shape, m = self.flow, torch.broadcast_shapes(z.shape[:-1], self.batch_shape), math.prod(self.batch_shape)
         given = columns(z, self.batch_shape)
         n = len(given[0])
-        # With few inputs, samples count as inputs: one large product is faster than many small ones.
-        fold = max(n, 1) if m < FEW else 1
+        # With few inputs, samples count as inputs: one large product is faster than many small ones. What is exported
+        # takes any number of them, so that it cannot ask.
+        fold = 1 if exporting() or m >= FEW else max(n, 1)
         rows = torch.stack([given[i].reshape(n // fold, m * fold) for i in flow.order], 1)
         with torch.autocast(z.device.type, enabled=False):
             kept = None if self.kept is None else self.kept.reshape(m, self.kept.shape[-1])

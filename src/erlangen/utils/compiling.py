@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import torch
 
-__all__ = ["constant", "uncompiled"]
+__all__ = ["constant", "exporting", "uncompiled"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -23,3 +23,9 @@ def constant(function: F) -> F:
     """`torch.compiler.assume_constant_result`, for a function that always returns the same."""
     vars(function)["_dynamo_marked_constant"] = True  # all that it does
     return function
+
+
+def exporting() -> bool:
+    """Whether a program is written that outlives this call, and should take other sizes than it was shown."""
+    known: Any = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)  # torch 2.6 has only the latter
+    return known()
