@@ -131,6 +131,16 @@ def test_sobol_points_choose_components_too():
         assert (value - exact).mean().abs() < 5 * value.std() / math.sqrt(ROWS)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_sobol_points_in_half_precision(dtype):
+    def found(dtype):
+        q = GaussianDensity(torch.zeros(3, 2, dtype=dtype), torch.ones(3, 2, dtype=dtype))
+        return quadrature(q, 64, points="sobol", generator=torch.Generator().manual_seed(1)).v
+
+    assert found(dtype).dtype == dtype
+    torch.testing.assert_close(found(dtype), found(torch.float32), atol=0.02, rtol=0, check_dtype=False)
+
+
 @pytest.mark.parametrize("points", SOURCES)
 def test_inputs_have_noise_of_their_own(points):
     v = quadrature(gaussian(), 4, points=points).v

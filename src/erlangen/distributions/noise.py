@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 from torch.quasirandom import SobolEngine
 
-from ..utils.shapes import describe
+from ..utils.shapes import compute_dtype, describe
 
 __all__ = ["SOURCES", "Antithetic", "Common", "Enumerated", "Noise", "Own", "Sobol", "Stratified"]
 
@@ -171,22 +171,26 @@ class Sobol(Noise):
         kind: Any = {"dtype": torch.float64, "device": self.like.device}
         shift = torch.rand((*self.batch, k), generator=self.generator, **kind) * 2**DIGITS
         flips = shift.long()
-        return (((cells ^ flips) + (shift - flips)) / 2**DIGITS).to(self.like.dtype)
+        return (((cells ^ flips) + (shift - flips)) / 2**DIGITS).to(compute_dtype(self.like))
 
     def normal(self, k: int) -> Tensor:
         """The normal quantiles of the next k dimensions."""
-        edge = torch.finfo(self.like.dtype).eps / 4  # half the spacing of uniform numbers: no infinite quantile
-        return torch.special.ndtri(self.uniform(k).clamp(edge, 1 - 2 * edge))
+        u = self._further(k)  # never in half precision, in which torch has no quantiles
+        edge = torch.finfo(u.dtype).eps / 4  # half the spacing of uniform numbers: no infinite quantile
+        return torch.special.ndtri(u.clamp(edge, 1 - 2 * edge)).to(self.like.dtype)
 
     def uniform(self, k: int) -> Tensor:
         """The next k dimensions."""
+        return self._further(k).to(self.like.dtype)
+
+    def _further(self, k: int) -> Tensor:
         first, self._next = self._next, self._next + k
         return self._columns(first, k)
 
     def choice(self) -> Tensor:
         """The first dimension, later the next one."""
         again, self._again = self._again, True
-        return (self.uniform(1) if again else self._columns(0, 1)).squeeze(-1)
+        return (self._further(1) if again else self._columns(0, 1)).squeeze(-1).to(self.like.dtype)
 
 
 class Common(Sobol):
