@@ -75,6 +75,10 @@ def test_chunks_change_nothing(largest):
     torch.testing.assert_close(model.views(x, v), whole)
     assert max(seen) <= largest
     assert sum(seen) == 15
+    model.identity = True
+    model(x)
+    assert max(seen) <= largest
+    assert sum(seen) == 15 + 18
 
 
 def test_the_identity_is_a_view_in_evaluation_only():

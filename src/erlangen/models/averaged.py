@@ -170,7 +170,7 @@ class Averaged(nn.Module):
         views, log_weights = self.views(x, points.v), points.log_weights
         if self.identity is True or (self.identity and not self.training):
             s = len(views)
-            views = torch.cat((views, self.classify(x).unsqueeze(0)))
+            views = torch.cat((views, self._unmoved(x).unsqueeze(0)))
             alone = log_weights.new_full((1, *log_weights.shape[1:]), -math.log(s + 1))
             log_weights = torch.cat((log_weights + math.log(s / (s + 1)), alone))
         log_probs = average(views, log_weights, self.space)
@@ -195,6 +195,11 @@ class Averaged(nn.Module):
         count = max(1, self.largest // rows)
         inputs = zip(x.split(rows), v.split(rows, 1), strict=True)
         return torch.cat([torch.cat([self._some(part, w) for w in points.split(count)]) for part, points in inputs], 1)
+
+    def _unmoved(self, x: Tensor) -> Tensor:
+        if self.largest is None or x.shape[0] <= self.largest:
+            return self.classify(x)
+        return torch.cat([self.classify(part) for part in x.split(self.largest)])
 
     def _some(self, x: Tensor, v: Tensor) -> Tensor:
         moved = self.transform(x, v)
