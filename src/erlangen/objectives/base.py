@@ -102,8 +102,9 @@ class AveragedObjective(Counted):
         averaged: the model.
         burn_in: for so many steps the classifier is trained on inputs as they are, and nothing else is.
         original: the weight of the cross-entropy of the untransformed input, which is added.
-        together: False: the mean cross-entropy over samples (LTT equation 10). True: the cross-entropy of the averaged
-            prediction, in the space in which the model averages.
+        together: False: the mean cross-entropy over samples (LTT equation 10), to which an `identity` view of the model
+            adds nothing: its weight is `original`. True: the cross-entropy of the averaged prediction, of all views, in
+            the space in which the model averages.
         equivariance: a price on a conditional that does not turn with its inputs, of the model's transform; none if
             None.
     """
