@@ -550,6 +550,11 @@ def test_a_signal_there_and_back_may_lose_what_interpolation_takes():
     check_transform(Affine("angle"), v=torch.tensor([[1 / 12], [-0.25], [-23 / 24]]), size=(24, 12))
 
 
+def test_what_acts_on_series_is_tried_on_series():
+    check_transform(TimeAffine())
+    check_group(TimeAffine("shift"))
+
+
 @pytest.mark.parametrize("size", [(6, 6), (8, 4)])
 def test_small_images_pass(size):
     check_transform(Turn(), size=size)

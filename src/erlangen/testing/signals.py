@@ -8,11 +8,21 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
+from ..transforms.base import Transform
 from ..transforms.warp import from_pixels
 
-__all__ = ["Size", "blob", "differences", "middle", "positions", "texture"]
+__all__ = ["Size", "blob", "differences", "middle", "positions", "sized", "texture"]
 
 Size: TypeAlias = Sequence[int]
+
+
+def sized(size: Size | None, transform: Transform, least: int = 1) -> list[int]:
+    """The size of signals that a transform is tried on: a multiple of what was given with a side of at least so many.
+
+    Without one, that of an image, or of a series where the transform says that it acts on these.
+    """
+    size = (24,) * (transform.dims or 2) if size is None else size
+    return [max(1, -(-least // max(size))) * n for n in size]
 
 
 def positions(size: Size) -> Tensor:

@@ -21,7 +21,7 @@ from ..utils.shapes import describe
 from .masks import check_masks
 from .requirements import gap, require
 from .resampling import APART, interpolations, remain, ties, within
-from .signals import Size, blob, differences, middle, positions, texture
+from .signals import Size, blob, differences, middle, positions, sized, texture
 
 __all__ = ["check_finite_group", "check_group", "check_transform"]
 
@@ -56,7 +56,7 @@ def draw(transform: Transform, shape: Sequence[int], share: float, generator: to
 
 
 def check_transform(
-    transform: Transform, *, v: Tensor | None = None, size: Size = (24, 24), seed: int = 0, tolerance: float = 1e-4
+    transform: Transform, *, v: Tensor | None = None, size: Size | None = None, seed: int = 0, tolerance: float = 1e-4
 ) -> None:
     """Checks that a class keeps the contract of `Transform`.
 
@@ -68,7 +68,7 @@ def check_transform(
     Args:
         transform: an instance.
         v: coordinates to try, `(B, d)`; drawn from the bounds if None.
-        size: `(H, W)` of images that it accepts, or `(L,)` of series; multiples of it are tried too.
+        size: `(H, W)` of images that it accepts, or `(L,)` of series, 24 each if None; multiples of it are tried too.
         seed: of the coordinates that are drawn.
         tolerance: of points there and back, for transforms that integrate numerically.
 
@@ -80,7 +80,7 @@ def check_transform(
     transform = unfilled(transform)
     generator = seeds.generator(seed)
     v = draw(transform, (3,), 0.4, generator) if v is None else v.double()
-    size = [max(1, -(-FEWEST // max(size))) * n for n in size]
+    size = sized(size, transform, FEWEST)
     x = texture(size, len(v))
     _declares(transform)
     _identity(transform, x)
@@ -275,7 +275,7 @@ def _raises(call: Callable[[], object], what: str) -> None:
 
 
 def check_group(
-    group: Group, *, v: Tensor | None = None, size: Size = (24, 24), seed: int = 0, order: float = 1.5
+    group: Group, *, v: Tensor | None = None, size: Size | None = None, seed: int = 0, order: float = 1.5
 ) -> None:
     """Checks the group axioms on elements, the logarithm, and that the action is a homomorphism.
 
@@ -285,7 +285,7 @@ def check_group(
     Args:
         group: an instance.
         v: coordinates of three elements to try, `(3, d)`; drawn from the bounds if None.
-        size: `(H, W)` of images that it accepts, or `(L,)` of series.
+        size: `(H, W)` of images that it accepts, or `(L,)` of series; 24 each if None.
         seed: of the coordinates that are drawn.
         order: the least order of convergence. Bilinear interpolation and splines have 2; torch's bicubic only 1, since
             with a = −0.75 it does not reproduce straight lines.
@@ -302,7 +302,7 @@ def check_group(
     g = group.element(v)
     _axioms(group, g)
     _logarithm(group, v, g)
-    _homomorphism(group, g[:1], g[1:2], size, order)
+    _homomorphism(group, g[:1], g[1:2], sized(size, group), order)
 
 
 def _axioms(group: Group, g: Tensor) -> None:
@@ -362,12 +362,12 @@ def _vanishes(group: Group, error: Callable[[Tensor], Tensor], size: Size, what:
     require(ok, f"{what}: off by {coarse:.1e}, and by {fine:.1e} with pixels half as large (order {order:.1f})")
 
 
-def check_finite_group(group: FiniteGroup, *, size: Size = (24, 24)) -> None:
+def check_finite_group(group: FiniteGroup, *, size: Size | None = None) -> None:
     """Checks a finite group: its table, its enumeration, and that averaging over it is invariant.
 
     Args:
         group: an instance.
-        size: `(H, W)` of images that it accepts, or `(L,)` of series.
+        size: `(H, W)` of images that it accepts, or `(L,)` of series; 24 each if None.
 
     Raises:
         AssertionError: with what is wrong.
@@ -396,5 +396,5 @@ def check_finite_group(group: FiniteGroup, *, size: Size = (24, 24)) -> None:
         mean = group.act(every[:, None], x).mean(0)
         return group.act(every[:, None], mean) - mean
 
-    _vanishes(group, product, size, "act(g∘h) is not act(g) after act(h)")
-    _vanishes(group, average, size, "the average over the group is not invariant")
+    _vanishes(group, product, sized(size, group), "act(g∘h) is not act(g) after act(h)")
+    _vanishes(group, average, sized(size, group), "the average over the group is not invariant")
