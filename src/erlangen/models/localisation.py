@@ -44,7 +44,7 @@ def localisation(q: Distribution, points: int = 512) -> Localisation:
         points: how many.
     """
     if not isinstance(q, Density):
-        raise ValueError(f"q: received {describe(q)}; accepted is what a conditional returns")
+        raise ValueError(f"q: received {describe(q)}; accepted is a Density, as conditionals return")
     many = quadrature(q, check_count("points", points), points="sobol", generator=generator(0, q.like.device))
     try:
         centre = q.mean
