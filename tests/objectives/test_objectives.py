@@ -29,6 +29,7 @@ from erlangen.objectives import (
     LearningToTransform,
     Plain,
 )
+from erlangen.train import Config, TensorLoader, fit
 from erlangen.transforms import Affine, Flips
 
 X = torch.rand(6, 1, 8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
@@ -114,6 +115,19 @@ def test_every_parameter_is_trained_by_one_of_two_groups():
     assert set(groups) == {"classifier", "conditional"}
     assert sum(len(g) for g in groups.values()) == len(list(objective.parameters()))
     assert set(LearningToTransform(model(frozen=["model"])).parameter_groups()) == {"conditional"}
+
+
+def test_shared_layers_are_the_classifiers():
+    averaged = model()
+    averaged.model = nn.Sequential(averaged.conditional.encoder, nn.Linear(5, 3)).to(X)
+    objective = LearningToTransform(averaged)
+    groups = objective.parameter_groups()
+    assert len(groups["classifier"]) == 4
+    assert not {id(p) for p in groups["classifier"]} & {id(p) for p in groups["conditional"]}
+    before = [p.clone() for p in averaged.parameters()]
+    fit(objective, TensorLoader(X, Y, batch_size=3), Config(steps=1, accelerator="cpu"))
+    changed = sum(not torch.equal(p, old) for p, old in zip(averaged.parameters(), before, strict=True))
+    assert changed > 4
 
 
 def test_burn_in_trains_the_classifier_alone():

@@ -259,12 +259,13 @@ def _check_equivariance(equivariance: object, transform: Transform) -> None:
 def groups_of(model: nn.Module, conditional: nn.Module | None = None) -> dict[str, list[nn.Parameter]]:
     """The parameters of a classifier and of a conditional that are trained, a group each.
 
-    Where a classifier has `scalar_parameters`, as a `FixupResNet`, these are a group of their own.
+    Where a classifier has `scalar_parameters`, as a `FixupResNet`, these are a group of their own. Layers that both
+    have, such as those that also encode inputs for the conditional, are the classifier's.
     """
-    scalars = list(getattr(model, "scalar_parameters", list)())
-    known = {id(p) for p in scalars}
-    others = [p for p in model.parameters() if id(p) not in known]
-    learned = [] if conditional is None else conditional.parameters()
+    scalars, own = list(getattr(model, "scalar_parameters", list)()), list(model.parameters())
+    known, shared = ({id(p) for p in part} for part in (scalars, own))
+    others = [p for p in own if id(p) not in known]
+    learned = [] if conditional is None else [p for p in conditional.parameters() if id(p) not in shared]
     parts = {"classifier": others, "scalars": scalars, "conditional": learned}
     return {name: trained for name, part in parts.items() if (trained := _trained(part))}
 
