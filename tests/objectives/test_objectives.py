@@ -204,12 +204,20 @@ def test_instaaug_weighs_the_entropy():
 
 def test_instaaug_estimates_an_entropy_without_closed_form():
     losses, prices = [], []
-    for objective in (InstaAug(averaged := model(), alpha=0.2), LearningToTransform(averaged, 0.2)):
+    for objective in (InstaAug(averaged := model(), (-1.0, 0.0), alpha=0.2), LearningToTransform(averaged, 0.2)):
         torch.manual_seed(3)
         losses.append(objective((X, Y)))
         prices.append(slopes(objective, "loss"))
     assert losses[0] == losses[1]
     assert prices[0].equal(prices[1])
+
+
+@pytest.mark.parametrize("family", [RealNVP, MeanFieldUniform])
+def test_a_band_beyond_reach_is_refused(family):
+    greatest = math.log(2 * math.pi * 0.5)
+    InstaAug(model(family), band=(greatest - 0.01, 4.0))
+    with pytest.raises(ValueError, match=r"band: received tuple \(3.0, 3.5\) for a .*; accepted is .* 1.14 nats"):
+        InstaAug(model(family))
 
 
 def test_the_band():

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..distributions import Categorical, Conditional, Dirac, Joint
 from ..models import Averaged, Prediction
 from ..utils.shapes import check_count, check_positive, describe
 from .base import AveragedObjective, check_spread, over_processes
@@ -63,6 +64,24 @@ class EntropyBand(nn.Module):
         return self.alpha.squeeze(0).clone()
 
 
+def greatest_entropy(conditional: Conditional) -> float:
+    """The entropy of a distribution that is even over all that a conditional reaches; infinite where that is not known.
+
+    Example:
+        >>> from erlangen.transforms import Rotations
+        >>> greatest_entropy(Categorical.over(Rotations(4), 8)) == math.log(4)
+        True
+    """
+    if isinstance(conditional, Joint):
+        return sum(greatest_entropy(part) for part in conditional.parts)  # pyright: ignore[reportArgumentType]
+    if isinstance(conditional, Categorical):
+        return math.log(len(conditional.table))
+    if conditional.bounds is None or conditional.discrete or isinstance(conditional, Dirac):
+        return math.inf
+    low, high = conditional.bounds.tolist()
+    return sum(math.log(b - a) for a, b in zip(low, high, strict=True))
+
+
 class InstaAug(AveragedObjective):
     r"""$\mathcal{L} = \mathbb{E}_v[-\log f(C; \mathcal{A}_v I)] - \alpha H[q]$, with $\alpha$ such that H is in a band.
 
@@ -73,7 +92,8 @@ class InstaAug(AveragedObjective):
     Args:
         averaged: the model; its conditional is a `MeanFieldUniform` or a `Categorical` in the paper, and any other with
             a density may be taken.
-        band: the ends of the band, in nats (the published 3.0 to 3.5 are for 321 crops).
+        band: the ends of the band, in nats (the published 3.0 to 3.5 are for 321 crops); it begins below what the
+            conditional can reach.
         alpha: the weight at the start.
         factor: by how much it changes.
         every: after how many steps.
@@ -97,6 +117,11 @@ class InstaAug(AveragedObjective):
         if not (isinstance(band, tuple | list) and len(band) == 2):
             raise ValueError(f"band: received {describe(band)}; accepted are its two ends, (low, high)")
         self.weight = EntropyBand(*band, alpha=alpha, factor=factor, every=every)
+        if band[0] >= (greatest := greatest_entropy(averaged.conditional)):  # else the weight would grow without end
+            accepted = f"one that begins below the greatest entropy that it can have, {greatest:.3g} nats"
+            raise ValueError(
+                f"band: received {describe(band)} for a {type(averaged.conditional).__name__}; accepted is {accepted}"
+            )
 
     def width(self, prediction: Prediction) -> tuple[Tensor, dict[str, Tensor]]:
         """Minus the weighted entropy, in closed form or, where there is none, of the views' own points."""
