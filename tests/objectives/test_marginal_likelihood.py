@@ -1,6 +1,5 @@
 """LILA's objective: Laplace's approximation of the marginal likelihood, and what of it a part of the data gives."""
 
-import itertools
 import math
 
 import pytest
@@ -12,19 +11,12 @@ from torch.func import functional_call, jacrev
 from erlangen.distributions import Categorical, Dirac, GlobalUniform, MeanFieldUniform, RealNVP
 from erlangen.models import Averaged, Mirror
 from erlangen.objectives import METHODS, MarginalLikelihood, Terms, marginal_likelihood
-from erlangen.objectives.marginal_likelihood import complexity
+from erlangen.objectives.marginal_likelihood import gradients
 from erlangen.train import Config, Optimiser, TensorLoader, fit, fit_many
 from erlangen.transforms import Affine, Flips
 
 X = torch.rand(6, 1, 8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
 Y = torch.tensor([0, 1, 2, 0, 1, 2])
-
-
-WEIGHTS = {"w": torch.zeros(2, 3, dtype=torch.float64)}
-
-
-def linear(weights, x):
-    return weights["w"] @ x
 
 
 def classifier():
@@ -41,73 +33,64 @@ def averaged(conditional=GlobalUniform, net=None, transform=None, **kwargs):
 
 
 def setting(views=3):
-    """A classifier of averaged logits, weights and precisions, and inputs with views."""
+    """A classifier of averaged logits, its weights, and inputs with views."""
     net, torch_rng = classifier(), torch.Generator().manual_seed(1)
-    weights = dict(net.named_parameters())
     inputs = torch.rand(5, views, 1, 8, 8, dtype=torch.float64, generator=torch_rng)
 
     def scores(w, x):
         return functional_call(net, dict(w), (x,)).mean(0)
 
-    return scores, weights, torch.tensor([0.5, 2.0, 1.0, 3.0], dtype=torch.float64), inputs
+    return scores, dict(net.named_parameters()), inputs
 
 
-def determinant(scores, weights, precision, inputs, curvature=lambda p: p.diag() - p.outer(p)):
-    """Half the log-determinant over weights, for each input, from whole Jacobians."""
-    names, total = list(weights), 0
-    scale = torch.cat([d.rsqrt().expand(weights[n].numel()) for n, d in zip(names, precision, strict=True)])
+def curvature_of(scores, weights, inputs, curvature=lambda p: p.diag() - p.outer(p)):
+    """The mean over inputs, from whole Jacobians, of all weights together."""
+    total = 0
     for x in inputs:
         jacobian = jacrev(lambda w, x=x: scores(w, x))(dict(weights))
-        j = torch.cat([jacobian[n].flatten(1) for n in names], 1) * scale
-        total = total + j.T @ curvature(scores(weights, x).softmax(-1)) @ j
-    return torch.linalg.slogdet(torch.eye(len(total), dtype=total.dtype) + total)[1] / (2 * len(inputs))
+        j = torch.cat([jacobian[n].flatten(1) for n in weights], 1)
+        total = total + j.T @ curvature(scores(weights, x).softmax(-1)) @ j / len(inputs)
+    return total
 
 
-def test_the_determinant_over_inputs_is_that_over_weights():
-    scores, weights, precision, inputs = setting()
-    ours = complexity(scores, weights, precision, (inputs,))
-    torch.testing.assert_close(ours, determinant(scores, weights, precision, inputs), rtol=1e-10, atol=0)
-    wrong = determinant(scores, weights, precision, inputs, curvature=torch.diag)  # outputs as if they were independent
-    assert not torch.isclose(ours, wrong, rtol=1e-3)
+def together(rows, weight):
+    rows = torch.cat([r.flatten(1) for r in rows.values()], 1)
+    return weight * rows.T @ rows
 
 
-def test_parts_bound_the_whole():
-    """The mean over all parts of a size is never below the whole, and falls with the size."""
-    scores, weights, precision, inputs = setting()
-
-    def over(size):
-        parts = itertools.combinations(range(len(inputs)), size)
-        return torch.stack([complexity(scores, weights, precision, (inputs[list(p)],)) for p in parts]).mean()
-
-    means = torch.stack([over(size) for size in (1, 2, 3, 4, 5)])
-    assert (means.diff() < 0).all()
-    torch.testing.assert_close(means[-1], complexity(scores, weights, precision, (inputs,)))
+def test_rows_are_of_the_curvature():
+    scores, weights, inputs = setting()
+    ours = together(*gradients(scores, weights, (inputs,)))
+    torch.testing.assert_close(ours, curvature_of(scores, weights, inputs), rtol=1e-10, atol=1e-14)
+    wrong = curvature_of(scores, weights, inputs, curvature=torch.diag)  # outputs as if they were independent
+    assert not torch.allclose(ours, wrong, rtol=1e-3)
 
 
-def test_few_outputs_bound_the_whole():
-    scores, weights, precision, inputs = setting()
+def test_few_outputs_are_right_on_average():
+    scores, weights, inputs = setting()
     torch.manual_seed(0)
-    drawn = torch.stack([complexity(scores, weights, precision, (inputs,), outputs=1) for _ in range(60)])
-    assert len(drawn.round(decimals=9).unique()) == 3  # one value for each output
-    assert drawn.unique().mean() > complexity(scores, weights, precision, (inputs,))
-    every = complexity(scores, weights, precision, (inputs,), outputs=99)
-    torch.testing.assert_close(every, complexity(scores, weights, precision, (inputs,)))
+    drawn = [together(*gradients(scores, weights, (inputs,), outputs=1)) for _ in range(60)]
+    kinds = {round(one.trace().item(), 9): one for one in drawn}
+    assert len(kinds) == 3  # one for each output
+    torch.testing.assert_close(sum(kinds.values()) / 3, curvature_of(scores, weights, inputs))
+    every = together(*gradients(scores, weights, (inputs,), outputs=99))
+    torch.testing.assert_close(every, curvature_of(scores, weights, inputs))
 
 
-def test_gradients():
-    """Of views and precisions those of the formula, of weights none."""
-    scores, weights, precision, inputs = setting()
-    assert torch.autograd.gradcheck(
-        lambda x, d: complexity(scores, weights, d, (x,)), (inputs[:2].requires_grad_(), precision.requires_grad_())
-    )
-    value = complexity(scores, weights, precision, (inputs,))
-    assert all(g is None for g in torch.autograd.grad(value, list(weights.values()), allow_unused=True))
+def test_rows_have_gradients_of_views_and_none_of_weights():
+    scores, weights, inputs = setting()
+
+    def trace(x):
+        return together(*gradients(scores, weights, (x,))).trace()
+
+    assert torch.autograd.gradcheck(trace, (inputs[:2].requires_grad_(),))
+    assert not trace(inputs).requires_grad  # though the weights do
 
 
 def test_where_a_class_is_certain_gradients_are_finite():
     x = torch.tensor([[400.0, -400.0, 0.0]], requires_grad=True)
-    value = complexity(lambda w, x: w["w"] * x, {"w": torch.ones(3)}, torch.ones(1), (x,))
-    assert torch.autograd.grad(value, x)[0].isfinite().all()
+    rows, _ = gradients(lambda w, x: w["w"] * x, {"w": torch.ones(3)}, (x,))
+    assert torch.autograd.grad(rows["w"].square().sum(), x)[0].isfinite().all()
 
 
 def test_the_three_terms():
@@ -116,7 +99,7 @@ def test_the_three_terms():
     losses = objective((X, Y))
     torch.manual_seed(3)
     likelihood = F.cross_entropy(objective.averaged(X).views.mean(0), Y)
-    price = objective.complexity(X)
+    price = MarginalLikelihood(objective.averaged, 100, precision=2.0).complexity(X)  # one that remembers nothing yet
     weights = torch.cat([w.flatten() for w in objective.averaged.model.parameters()])
     torch.testing.assert_close(losses["cross_entropy"], likelihood)
     torch.testing.assert_close(losses["prior"], 2 * weights.square().sum() / 200)
@@ -146,6 +129,18 @@ def test_what_is_trained():
         objective((X, Y))["loss"].backward()
         trained = {name: any(p.grad is not None for p in group) for name, group in groups.items()}
         assert trained == {"classifier": True, "conditional": step == 1, "prior": step == 1}
+
+
+def test_steps_that_find_eigenvectors_are_of_kinds_of_their_own():
+    """They are not recorded: to find them waits for the device."""
+    objective, kinds = MarginalLikelihood(averaged(), 100, burn_in=2), []
+    for _ in range(62):
+        kinds.append(objective.branch())
+        objective.counted()
+    usual = max(kinds, key=kinds.count)
+    assert kinds[0] == kinds[1] != usual
+    assert [i - 2 for i, kind in enumerate(kinds) if i > 1 and kind != usual] == [*range(10), 20, 40]
+    assert len(set(kinds)) == 2 + 12
 
 
 @pytest.mark.parametrize("conditional", [MeanFieldUniform, RealNVP])
@@ -209,7 +204,7 @@ def test_no_memory_is_no_fault_of_the_classifier(monkeypatch):
     def full(*_):
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
 
-    monkeypatch.setattr(marginal_likelihood, "complexity", full)
+    monkeypatch.setattr(marginal_likelihood, "gradients", full)
     with pytest.raises(RuntimeError, match="can't allocate memory"):
         MarginalLikelihood(averaged(), 100)((X, Y))
 
@@ -219,14 +214,6 @@ def test_how_wide_the_distribution_is_is_logged():
         widths = objective.averaged.conditional.half_width.detach()
         torch.testing.assert_close(objective((X, Y))["entropy"], (2 * widths).log().sum())
     assert "entropy" not in MarginalLikelihood(averaged(Dirac), 100)((X, Y))
-
-
-def test_great_jacobians():
-    """In single precision the determinant was NaN."""
-    x = (1000 * (1 + 1e-4 * torch.rand(16, 3, generator=torch.Generator().manual_seed(0)))).float()
-    ours = complexity(linear, {"w": WEIGHTS["w"].float()}, torch.ones(1).float(), (x,))
-    exact = complexity(linear, WEIGHTS, torch.ones(1).double(), (x.double(),))
-    torch.testing.assert_close(ours.double(), exact, rtol=1e-3, atol=0)
 
 
 def blobs(n, *, seed=0, turned=True):
@@ -242,7 +229,7 @@ def blobs(n, *, seed=0, turned=True):
     return (-gap / 0.03).exp().unsqueeze(1), y
 
 
-def learned(x, y, steps=250):
+def learned(x, y, steps=100):
     """The half-width of the angle after training."""
     torch.manual_seed(0)
     net = nn.Sequential(nn.Flatten(), nn.Linear(144, 16), nn.Tanh(), nn.Linear(16, 2))
@@ -257,8 +244,8 @@ def learned(x, y, steps=250):
 def test_the_data_say_how_far():
     """Without a weight to choose: turned inputs give a wide range, inputs whose angle is their class a narrow one."""
     wide, narrow = (learned(*blobs(256, turned=turned)) for turned in (True, False))
-    assert wide > 2.0
-    assert narrow < 1.0
+    assert wide > 1.8
+    assert narrow < 0.2
 
 
 def test_many_are_trained_as_one():
@@ -302,13 +289,7 @@ def test_many_are_trained_as_one():
         (lambda: MarginalLikelihood(averaged(), 10, inputs=1.5), "inputs: received float 1.5"),
         (lambda: MarginalLikelihood(averaged(), 10, precision=0.0), "precision: received float 0"),
         (lambda: METHODS["lila"].objective(averaged(), Terms()), "size: received int 0"),
-        (
-            lambda: complexity(linear, WEIGHTS, torch.ones(2), (torch.ones(2, 3),)),
-            "precision: received a float64 tensor",
-        ),
-        (lambda: complexity(linear, WEIGHTS, 1.0, (torch.ones(2, 3),)), "precision: received float 1"),
-        (lambda: complexity(linear, WEIGHTS, torch.ones(1), (torch.ones(0, 3),)), "inputs: received a float64 tensor"),
-        (lambda: complexity(linear, WEIGHTS, torch.ones(1), (torch.ones(2, 3),), 0), "outputs: received int 0"),
+        (lambda: MarginalLikelihood(averaged(), 10, memory=0), "memory: received int 0"),
     ],
 )
 def test_bad_arguments(make, match):

@@ -201,14 +201,14 @@ class AveragedObjective(Counted):
         line = [i for i, (periodic, support) in enumerate(kinds) if not (periodic or support.is_discrete)]
         return torch.stack([those[..., i] for i in line]).mean() if line else those.new_zeros(())
 
-    def branch(self) -> bool:
+    def branch(self) -> Hashable:
         """Whether the next step belongs to the burn-in."""
         return self.taken() < self.burn_in
 
     @uncompiled
     def _burns(self) -> bool:
         """Whether this step belongs to the burn-in; counts it."""
-        burns = self.branch()
+        burns = self.taken() < self.burn_in
         self.count()
         return burns
 

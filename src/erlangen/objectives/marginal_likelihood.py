@@ -2,8 +2,8 @@ r"""LILA: a distribution of transformations, and priors of weights, by the margi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -15,11 +15,14 @@ from ..metrics.outputs import evaluating
 from ..models import Averaged, Prediction
 from ..utils.compiling import uncompiled
 from ..utils.errors import is_memory, reason
-from ..utils.shapes import check_count, check_positive, check_tensor
+from ..utils.shapes import check_count, check_positive
 from .base import AveragedObjective, labelled
+from .curvature import Kronecker
 from .learning_to_transform import entropy_of
 
 __all__ = ["MarginalLikelihood"]
+
+EVERY = 20  # steps between those that find eigenvectors of the curvature
 
 
 class MarginalLikelihood(AveragedObjective):
@@ -37,21 +40,21 @@ class MarginalLikelihood(AveragedObjective):
     falls; where meaning changes, the first one rises. Gradients of the distribution are those at the weights as they
     are, which may shrink a range although a classifier trained with a wider one has the greater marginal likelihood.
 
-    Differs from LILA, whose determinant is Kronecker-factored and made anew over the whole training set after each
-    epoch: ours is the stochastic bound that its authors found later, of a few inputs in each step (`complexity`). It
-    takes all layers that `torch.func.vmap` and `vjp` do, and any distribution, not one range alone. Of a part of the
-    inputs the last term is too large, so that precisions come out too great: in logistic regressions of 2,000 inputs
-    and 20 weights by about ten times with 32 inputs. Batch normalisation has its running statistics there, which mean
-    nothing without a burn-in.
+    The determinant is that of all inputs, Kronecker-factored for each tensor of weights (`Kronecker`). As in LILA, its
+    gradient is that of a few inputs, at the curvature of all. Differs from LILA, which makes that anew over the whole
+    training set after each epoch, from activations of linear layers and convolutions, and moves the range then: ours is
+    remembered over steps, from Jacobians. So it takes all layers that `torch.func.vmap` and `vjp` do, and any
+    distribution, not one range alone. Batch normalisation has its running statistics there, which mean nothing without
+    a burn-in.
 
     Args:
         averaged: the model, with `space="logit"`.
         size: the number of inputs of the training set.
-        inputs: so many of each batch are in the determinant (of several processes in that of each); more make the bound
-            tighter.
+        inputs: so many of each batch are in the determinant of a step (of several processes in that of each).
         views: of each of these. The scatter of few, as of the model's samples, counts against wide ranges.
             inputs × views images, and inputs × outputs gradients of all weights, are in memory at a time.
-        outputs: so many of the classifier's are in the determinant, drawn anew in each step; more make it tighter.
+        outputs: so many of the classifier's are in the determinant of a step, drawn anew in each.
+        memory: the curvature is a mean over so many steps; of fewer it has more noise, of more it is older.
         precision: the initial $\delta$.
         **kwargs: burn_in, original and equivariance, see `AveragedObjective`. Precisions are kept in the burn-in.
 
@@ -68,6 +71,7 @@ class MarginalLikelihood(AveragedObjective):
         inputs: int = 32,
         views: int = 16,
         outputs: int = 1,
+        memory: int = 20,
         precision: float = 1.0,
         **kwargs: Any,
     ) -> None:
@@ -83,14 +87,26 @@ class MarginalLikelihood(AveragedObjective):
             raise ValueError("averaged: received a classifier without weights to train; accepted is one with some")
         start = torch.full((len(self.names),), check_positive("precision", precision)).log()
         self.log_precision = nn.Parameter(start.to(averaged.transform.bounds))
+        count = check_count("memory", memory)
+        self.curvatures = nn.ModuleList(Kronecker(w, count) for w in self._weights().values())
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
         """As of every classifier, and the precisions as "prior"."""
         return {**super().parameter_groups(), "prior": [self.log_precision]}
 
+    def branch(self) -> Hashable:
+        """Whether the next step belongs to the burn-in; a step that finds eigenvectors is of a kind of its own."""
+        return super().branch(), self.taken() if self._anew() else None
+
+    def _anew(self) -> bool:
+        """Whether the next step finds eigenvectors of the curvature, which take long: at first each does."""
+        after = self.taken() - self.burn_in
+        return after >= 0 and (after < EVERY // 2 or after % EVERY == 0)
+
     def forward(self, batch: Sequence[Tensor]) -> dict[str, Tensor]:
         """In training all terms, divided by the size; in evaluation the cross-entropy."""
         x, _ = labelled(batch)
+        anew = self._anew()
         losses = super().forward(batch)
         if not self.training:
             return losses
@@ -99,7 +115,7 @@ class MarginalLikelihood(AveragedObjective):
         squares = torch.stack([w.square().sum() for w in self._weights().values()])
         extra = {"prior": (precision * squares).sum() / (2 * self.size)}
         if not burns:
-            extra["complexity"] = self.complexity(x)
+            extra["complexity"] = self.complexity(x, anew)
         return {**losses, "loss": losses["loss"] + sum(extra.values()), **{k: v.detach() for k, v in extra.items()}}
 
     def width(self, prediction: Prediction) -> tuple[Tensor, dict[str, Tensor]]:
@@ -108,8 +124,13 @@ class MarginalLikelihood(AveragedObjective):
         return prediction.log_probs.new_zeros(()), {} if point else {"entropy": entropy_of(prediction).detach()}
 
     @uncompiled
-    def complexity(self, x: Tensor) -> Tensor:
-        """The last term, from some of a batch, `()`, see `complexity`."""
+    def complexity(self, x: Tensor, anew: bool = True) -> Tensor:
+        """The last term, `()`, of which the gradient is that of some of a batch.
+
+        Args:
+            x: the inputs of the batch.
+            anew: whether eigenvectors of the curvature are found anew; otherwise they are those of an earlier step.
+        """
         averaged = self.averaged
         x = averaged.signal(x[: self.inputs])
         points = quadrature(averaged.conditional(x), self.views, points=averaged.points, exact=averaged.exact)
@@ -126,13 +147,24 @@ class MarginalLikelihood(AveragedObjective):
             sdpa_kernel(SDPBackend.MATH),
         ):
             try:
-                return complexity(scores, self._weights(), self.log_precision.exp(), inputs, self.outputs)
+                found, weight = gradients(scores, self._weights(), inputs, self.outputs)
             except RuntimeError as error:
                 # The same classifier has just classified the batch: what fails is that it is mapped, in many words.
                 if is_memory(error) or "CUDA error" in str(error):
                     raise
                 got = f"a classifier with an operation that torch cannot map over inputs ({reason(error)})"
                 raise ValueError(f"averaged: received {got}; accepted are others") from error
+            return self._determinant(found, weight, anew)
+
+    def _determinant(self, found: Mapping[str, Tensor], weight: float, anew: bool) -> Tensor:
+        """Half the logarithm of the determinant, over the size, with what a step has found."""
+        total, curvatures = self.log_precision.new_zeros(()), cast("list[Kronecker]", list(self.curvatures))
+        for name, curvature, precision in zip(self.names, curvatures, self.log_precision.exp(), strict=True):
+            curvature.add(found[name], weight)
+            if anew:
+                curvature.refresh()
+            total = total + curvature.complexity(found[name], weight, precision, self.size)
+        return total
 
     def _weights(self) -> dict[str, Tensor]:
         """The classifier's weights with a prior, by name."""
@@ -140,59 +172,40 @@ class MarginalLikelihood(AveragedObjective):
         return {name: weights[name] for name in self.names}
 
 
-def complexity(
-    scores: Callable[..., Tensor],
-    weights: Mapping[str, Tensor],
-    precision: Tensor,
-    inputs: Sequence[Tensor],
-    outputs: int | None = None,
-) -> Tensor:
-    r"""$\frac{1}{2 B} \log \lvert I + \sum_l G_l G_l^T / \delta_l \rvert$: what a classifier could say of B inputs.
+def gradients(
+    scores: Callable[..., Tensor], weights: Mapping[str, Tensor], inputs: Sequence[Tensor], outputs: int | None = None
+) -> tuple[dict[str, Tensor], float]:
+    r"""The rows of $L^T J$ of B inputs, where $L = \mathrm{diag}(\sqrt p) - p \sqrt p^T$.
 
-    The rows of $G_l$ are those of $L^T J$ in the weights of tensor l, for all inputs and outputs, where
-    $L = \mathrm{diag}(\sqrt p) - p \sqrt p^T$, so that $L L^T = \mathrm{diag}(p) - p p^T$. Of the whole training set it
-    is the determinant of Laplace's approximation, taken over inputs, not weights. Of a part of inputs or outputs it is
-    at least that in expectation, divided by the share of the outputs that is in it (Han's inequality).
+    As $L L^T = \mathrm{diag}(p) - p p^T$, the sum of their outer products, times the weight, is the mean of
+    $J^T \Lambda J$ over inputs, and in expectation is so of a part of the inputs and outputs.
 
     Args:
         scores: from weights by name, and what there is of one input, to its logits `(K,)`.
         weights: tensors by name; the result has no gradient of them.
-        precision: of the prior of each, $\delta$, `(L,)`.
         inputs: tensors `(B, ...)`.
-        outputs: so many of the K are in it, drawn at random; all if None.
+        outputs: so many of the K are in it, drawn at random, the same of all inputs; all if None.
 
-    Shape:
-        result: `()`.
+    Returns:
+        rows, `(B * outputs, ...)` for each tensor, and the weight of each.
 
     Example:
         >>> x, weights = torch.randn(5, 3), {"w": torch.zeros(2, 3)}
-        >>> alone = complexity(lambda w, x: w["w"] @ x, weights, torch.ones(1), (x[:1],))
-        >>> torch.allclose(alone, (1 + x[0] @ x[0] / 2).log() / 2)
-        True
+        >>> rows, weight = gradients(lambda w, x: w["w"] @ x, weights, (x,))
+        >>> rows["w"].shape, weight
+        (torch.Size([10, 2, 3]), 0.2)
     """
-    count = len(weights)
-    check_tensor("precision", precision, f"a ({count},) tensor", getattr(precision, "shape", None) == (count,))
-    for x in inputs:
-        check_tensor("inputs", x, "tensors (B, ...) with B > 0", x.ndim > 0 and len(x) == len(inputs[0]) > 0)
     held = {name: w.detach() for name, w in weights.items()}
-    few = None if outputs is None else check_count("outputs", outputs)
 
     def jacobian(*one: Tensor) -> tuple[dict[str, Tensor], Tensor]:
         logits, pull, *_ = vjp(lambda w: scores(w, *one), held)
         root = (logits.log_softmax(-1) / 2).exp()  # its gradient is finite where a probability is 0
         factor = root.diag() - root.unsqueeze(-1) * root.square()
-        if few is not None and few < len(logits):
-            factor = factor[torch.rand(len(logits), device=logits.device).topk(few).indices]
+        if outputs is not None and outputs < len(logits):
+            factor = factor[torch.rand(len(logits), device=logits.device).topk(outputs).indices]
         return vmap(lambda row: pull(row)[0])(factor), logits
 
-    jacobians, logits = vmap(jacobian, randomness="same")(*inputs)  # the same outputs of all
-    kernel: Any = 0.0
-    for name, inverse in zip(weights, precision.reciprocal(), strict=True):
-        rows = jacobians[name].flatten(0, 1).unsqueeze(-1).flatten(1)
-        # Beside the squares of great Jacobians single precision loses the identity, and is not positive definite.
-        rows = rows if rows.device.type == "mps" else rows.double()
-        kernel = kernel + inverse * rows @ rows.T
-    share = len(kernel) / logits.numel()
-    identity = torch.eye(len(kernel), dtype=kernel.dtype, device=kernel.device)
-    triangle = torch.linalg.cholesky_ex(identity + kernel).L  # to look at its errors would wait for the device
-    return triangle.diagonal().log().sum().to(logits.dtype) / (share * len(logits))
+    jacobians, logits = vmap(jacobian, randomness="same")(*inputs)
+    count, classes = logits.shape
+    share = 1.0 if outputs is None else min(1.0, outputs / classes)
+    return {name: rows.flatten(0, 1) for name, rows in jacobians.items()}, 1 / (share * count)
