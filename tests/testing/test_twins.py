@@ -24,6 +24,7 @@ from erlangen.transforms import (
     Shifts,
     Similarity,
     TimeAffine,
+    Transform,
     as_signal,
 )
 from erlangen.utils import seeds
@@ -191,6 +192,30 @@ class CutsTheGraph(Turn):
 class HalvesTheGradient(Turn):
     def element(self, v):
         return super().element(0.5 * v + 0.5 * v.detach())
+
+
+class Offset(Transform):
+    """Brighter or darker by far more than images are bright."""
+
+    element_shape = (1,)
+    acts_on = "colours"
+
+    def __init__(self):
+        super().__init__(("offset",), [[-50.0], [50.0]])
+
+    def element(self, v):
+        return self.coordinates(v)
+
+    def act(self, g, x):
+        g, x = self.elements_like(g), as_signal(x, "bilinear", g)
+        self.check_batch(g, x, "x")
+        return x + g[..., None, None]
+
+
+@twin("gradient to the coordinates")
+class CutsTheGraphOfGreatLevels(Offset):
+    def element(self, v):
+        return super().element(v.detach())
 
 
 @twin("gradient to the signal")
