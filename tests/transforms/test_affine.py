@@ -336,8 +336,10 @@ def test_elements_that_are_no_floating_point_numbers_are_refused(use, dtype):
         Affine("angle").act(g, torch.rand(1, 1, 4, 4)) if use == "act" else getattr(Affine("angle"), use)(g)
 
 
-def test_the_logarithm_of_an_angle_lies_within_its_bounds():
-    turn = Affine("angle", "scale", bounds={"angle": (0.0, 2 * math.pi)})
-    v = torch.tensor([[0.1, 0.2], [3.0, -0.1], [4.0, 0.0], [6.2, 0.3]])
+@pytest.mark.parametrize(("low", "high"), [(0.0, 2 * math.pi), (-0.2, 5.0)])
+def test_the_logarithm_of_an_angle_lies_within_its_bounds(low, high):
+    """Those of a whole turn, and those of more than half a turn to one side."""
+    turn = Affine("angle", "scale", bounds={"angle": (low, high)})
+    v = torch.tensor([[0.1, 0.2], [3.0, -0.1], [4.0, 0.0], [high - 0.1, 0.3]])
     torch.testing.assert_close(turn.element_log(turn.element(v)), v)
     check_group(turn, v=v[1:])

@@ -148,10 +148,10 @@ class Affine(MatrixGroup):
         basis = self.basis.to(g.dtype)
         # The generators are orthogonal to one another, so coordinates are inner products.
         v = (algebra.unsqueeze(-3) * basis).sum((-1, -2)) / (basis * basis).sum((-1, -2))
-        if not any(self.periodic):
+        if not (self.factored or set(self.names) <= {"angle", "scale"}):
             return v
         # Of all whole turns those that lie within the bounds, wherever these begin.
-        turn = vector([2 * math.pi if p else 0.0 for p in self.periodic], v.dtype, v.device)
+        turn = vector([2 * math.pi if name == "angle" else 0.0 for name in self.names], v.dtype, v.device)
         return v - turn * ((v.detach() - self.bounds.mean(0).to(v.dtype)) / (2 * math.pi)).round()
 
     def grid(self, g: Tensor, size: Sequence[int]) -> Tensor:
