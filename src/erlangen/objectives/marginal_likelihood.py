@@ -98,6 +98,7 @@ class MarginalLikelihood(AveragedObjective):
         """Whether the next step belongs to the burn-in; a step that finds eigenvectors is of a kind of its own."""
         return super().branch(), self.taken() if self._anew() else None
 
+    @uncompiled
     def _anew(self) -> bool:
         """Whether the next step finds eigenvectors of the curvature, which take long: at first each does."""
         after = self.taken() - self.burn_in

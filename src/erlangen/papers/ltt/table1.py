@@ -8,8 +8,8 @@ transformation has six affine coordinates. Here are also:
 * *flow-code*: the flow as the published code has it (averaged logits, rejection, the image itself among the views);
 * *ours*: the flow with everything else that helps (`recipes.OURS`), chosen on images held out of the training sets.
 
-*lila* is our bound of the marginal likelihood (`objectives.MarginalLikelihood`), not the published code; it is not run
-yet. Settings are those of the published code, with these differences:
+*lila* is our version of it (`objectives.MarginalLikelihood`), not the published code; it is not run yet. Settings are
+those of the published code, with these differences:
 
 * Views in training. *flow* has the published 20 on CIFAR10 and CIFAR10-LT, and *flow-code* on CIFAR10-LT; everything
   else that has views has four (`recipes.FEW`). With fewer views most losses keep their mean and gain noise; the loss of
