@@ -1,13 +1,12 @@
 """Ours: natural variations as augmentation for classifiers, the question with which the paper closes.
 
-It would be interesting, says the paper, "to see it applied to data augmentation in the discriminative settings": LeNet
-on MNIST with 100, 1,000 and 10,000 labels. Each digit is rotated once, by up to 15°. Compared are no augmentation,
-hand-made augmentation, Augerino, LILA, InstaAug, the flow of Learning to Transform, and natural variations of a
-symmetry model: in training (sgm), and also averaged over in prediction (sgm-averaged). That model has seen all 50,000
-training images without labels, which no other method has; that of sgm-own has seen only the labelled ones, and holds
-out a tenth to judge its density. All have the ranges of figure 8, as many steps, and default settings. All that learn
-average 20 views in prediction and, except LILA, also train on unmodified images, with as much weight as on four views;
-affine and sgm do neither.
+The paper would like "to see it applied to data augmentation in the discriminative settings": LeNet on MNIST with 100,
+1,000 and 10,000 labels. Each digit is rotated, by up to 15°. Compared are no augmentation, hand-made augmentation,
+Augerino, LILA, InstaAug, the flow of Learning to Transform, and natural variations of a symmetry model: in training
+(sgm), and also averaged over in prediction (sgm-averaged). That model has seen all 50,000 training images without
+labels, which no other method has; that of sgm-own has seen only the labelled ones, and holds out a tenth to judge its
+density. All have the ranges of figure 8, as many steps, and default settings. All that learn average 20 views in
+prediction and, except LILA, also train on unmodified images, as much as on four views; affine and sgm do neither.
 
 Measured: accuracy on the test set in percent.
 
