@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure, FigureBase
 
-from ..report.canvas import encode
+from ..report.canvas import drawn, encode
 from ..report.style import COLOURS, HAIRLINE, INK, MUTED, RC
 from .base import several
 
@@ -134,7 +134,4 @@ def first(rows: Sequence[Any], **where: Any) -> Any:
 
 def png(figure: Figure, colours: int = 160) -> bytes:
     """The figure as a small PNG."""
-    with matplotlib.rc_context(RC):
-        canvas: Any = figure.canvas
-        canvas.draw()
-        return encode(np.asarray(canvas.buffer_rgba())[..., :3].copy(), colours)
+    return encode(drawn(figure)[..., :3], colours)

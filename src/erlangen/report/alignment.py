@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import matplotlib
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from .canvas import encode
+from .canvas import drawn, encode
 from .style import ACCENT, COLOURS, INK, MUTED, RC
 
 __all__ = ["alignment_figure", "alignment_picture"]
@@ -49,8 +47,4 @@ def alignment_figure(before: np.ndarray, after: np.ndarray, titles: tuple[str, s
 
 def alignment_picture(before: np.ndarray, after: np.ndarray, titles: tuple[str, str] = ("before", "after")) -> bytes:
     """The figure as a small PNG, see `alignment_figure`."""
-    figure = alignment_figure(before, after, titles)
-    with matplotlib.rc_context(RC):
-        canvas: Any = figure.canvas
-        canvas.draw()
-        return encode(np.asarray(canvas.buffer_rgba())[..., :3].copy(), 128)
+    return encode(drawn(alignment_figure(before, after, titles))[..., :3], 128)

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from .style import HAIRLINE, INK, PAPER, RC
 
-__all__ = ["Canvas", "encode", "pixels"]
+__all__ = ["Canvas", "drawn", "encode", "pixels"]
 
 DPI = 100
 
@@ -57,6 +57,14 @@ def encode(array: np.ndarray, colours: int | None = None) -> bytes:
     file = io.BytesIO()
     image.save(file, "PNG", optimize=True)
     return file.getvalue()
+
+
+def drawn(figure: Figure) -> np.ndarray:
+    """The pixels of a figure, `(H, W, 4)` bytes."""
+    with matplotlib.rc_context(RC):
+        canvas = FigureCanvasAgg(figure)
+        canvas.draw()
+        return np.asarray(canvas.buffer_rgba()).copy()
 
 
 class Canvas:
@@ -103,14 +111,7 @@ class Canvas:
         axes.set_ylim(limits[2], limits[3])
         return axes
 
-    def array(self) -> np.ndarray:
-        """The pixels, `(H, W, 4)`."""
-        canvas = self.figure.canvas
-        with matplotlib.rc_context(RC):
-            canvas.draw()
-        return np.asarray(canvas.buffer_rgba()).copy()  # pyright: ignore[reportAttributeAccessIssue]
-
     def png(self, colours: int | None = None) -> bytes:
         """The figure as a PNG; opaque where the paper is."""
-        array = self.array()
+        array = drawn(self.figure)
         return encode(array[..., :3] if (array[..., 3] == 255).all() else array, colours)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import matplotlib
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from .canvas import drawn
 from .style import COLOURS, RC
 
 __all__ = ["series_picture"]
@@ -22,10 +22,8 @@ def series_picture(series: np.ndarray) -> np.ndarray:
     """
     with matplotlib.rc_context(RC):
         figure = Figure(figsize=(SIDE / 100, SIDE / 100), dpi=100)
-        canvas = FigureCanvasAgg(figure)
         axes = figure.add_axes((0.03, 0.03, 0.94, 0.94))
         axes.set_axis_off()
         for k, channel in enumerate(series):
             axes.plot(channel, color=COLOURS[k % len(COLOURS)], linewidth=1.2)
-        canvas.draw()
-        return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+    return drawn(figure)[..., :3]
