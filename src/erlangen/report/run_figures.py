@@ -37,6 +37,7 @@ __all__ = [
 
 DPI = 200  # two pixels to one of the page
 RING, COLUMN = 232, 190  # of distributions, in pixels of the page
+LONGEST = 24  # characters of the name of a class
 BLUE, ORANGE, VIOLET, GREEN = COLOURS
 RIGHT: Any = {"ha": "right", "va": "center"}
 LOOK: dict[Any, Any] = RC | {
@@ -125,6 +126,7 @@ def accuracy_figure(rows: Sequence[Accuracy], many: str = "images") -> bytes:
     with matplotlib.rc_context(LOOK):
         figure = canvas(760, height)
         axes = figure.add_axes((0.15, 34 / height, 0.52, 44 * len(rows) / height))
+        across: Any = axes.get_yaxis_transform()  # across in shares of the width, down in rows
         values = [a for row in rows for a in (row.plain, row.averaged) if a is not None]
         low = min(0.9, max(0.0, math.floor(min(values) * 10 - 0.3) / 10))
         for y, row in enumerate(rows):
@@ -135,9 +137,9 @@ def accuracy_figure(rows: Sequence[Accuracy], many: str = "images") -> bytes:
                 axes.plot(value, y, "o", color=colour, markersize=9 - 3 * k, zorder=3 + k, clip_on=False)
                 words = f"{100 * value:.1f} %"
                 bold = "bold" if k == len(ends) - 1 else "normal"
-                axes.text(1.26 + 0.2 * k, y, words, transform=_across(axes), color=colour, weight=bold, **RIGHT)
+                axes.text(1.26 + 0.2 * k, y, words, transform=across, color=colour, weight=bold, **RIGHT)
         for k, (word, colour) in enumerate((("as they are", MUTED), ("averaged", BLUE))[: 1 + both]):
-            axes.text(1.26 + 0.2 * k, -0.8, word, transform=_across(axes), color=colour, fontsize=8, **RIGHT)
+            axes.text(1.26 + 0.2 * k, -0.8, word, transform=across, color=colour, fontsize=8, **RIGHT)
         axes.set_yticks(range(len(rows)), [f"{row.part}\n{row.count:,} {many}" for row in rows])
         axes.set_ylim(len(rows) - 0.5, -0.5)
         axes.set_xlim(low, 1.0)
@@ -145,11 +147,6 @@ def accuracy_figure(rows: Sequence[Accuracy], many: str = "images") -> bytes:
         axes.tick_params(length=0)
         axes.spines[["left", "bottom"]].set_visible(False)
     return png(figure)
-
-
-def _across(axes: Axes) -> Any:
-    """Across in shares of the width, down in rows."""
-    return axes.get_yaxis_transform()
 
 
 def curves_figure(rows: Sequence[Mapping[str, Any]]) -> bytes:
@@ -341,13 +338,12 @@ def _bars(axes: Axes, groups: Sequence[np.ndarray], coordinate: Coordinate, chan
     axes.set_title(f"{coordinate.name}, half the length", loc="left", color=INK, fontsize=9, weight="bold")
 
 
-def class_words(number: int, name: str, longest: int = 24) -> str:
+def class_words(number: int, name: str) -> str:
     """What to call a class in a figure: names lose their middle, or are numbers where the font lacks a character."""
     font = get_font(findfont(str(LOOK["font.family"])))
     if not all(font.get_char_index(ord(letter)) for letter in name):
         return f"class {number + 1}"
-    half = longest // 2
-    return name if len(name) <= longest else f"{name[:half]}…{name[half + 1 - longest :]}"
+    return name if len(name) <= LONGEST else f"{name[: LONGEST // 2]}…{name[1 - LONGEST // 2 :]}"
 
 
 def class_labels(numbers: Sequence[int], classes: Sequence[str]) -> list[str]:
