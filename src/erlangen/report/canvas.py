@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import matplotlib
@@ -17,11 +19,13 @@ from matplotlib.transforms import IdentityTransform
 from PIL import Image as Pillow
 from torch import Tensor
 
+from ..utils.io import write_bytes
 from .style import HAIRLINE, INK, PAPER, RC
 
-__all__ = ["Canvas", "drawn", "encode", "pixels"]
+__all__ = ["Canvas", "Progress", "drawn", "encode", "pixels", "write_figures"]
 
 DPI = 100
+Progress = Callable[[float, str], object]
 
 
 def pixels(image: Tensor, alpha: Tensor | None = None, paper: str | None = PAPER) -> np.ndarray:
@@ -65,6 +69,25 @@ def drawn(figure: Figure) -> np.ndarray:
         canvas = FigureCanvasAgg(figure)
         canvas.draw()
         return np.asarray(canvas.buffer_rgba()).copy()
+
+
+def write_figures(
+    folder: str | os.PathLike[str], figures: Mapping[str, Callable[[], bytes]], progress: Progress | None = None
+) -> list[Path]:
+    """Draws figures one after another and writes each to a file of its name; returns the files.
+
+    Args:
+        folder: where to; made if it is missing.
+        figures: what draws each, as a PNG.
+        progress: called with the share done, from 0 to 1, and what is being drawn.
+    """
+    tell, folder, paths = progress or (lambda share, what: None), Path(os.path.expanduser(folder)), []
+    for k, (name, draw) in enumerate(figures.items()):
+        tell(k / len(figures), name)
+        paths.append(folder / f"{name}.png")
+        write_bytes(paths[-1], draw())
+    tell(1.0, "done")
+    return paths
 
 
 class Canvas:

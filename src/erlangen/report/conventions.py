@@ -13,9 +13,8 @@ from torch import Tensor
 
 from ..data import landmarks, picture, series
 from ..transforms import CPAB, HSV, Affine, Crop, TimeAffine
-from ..utils.io import write_bytes
-from .canvas import Canvas
-from .gallery import Progress, gallery_picture
+from .canvas import Canvas, Progress, write_figures
+from .gallery import gallery_picture
 from .panels import Line, Panel, act_row, number, paint
 from .style import ACCENT, COLOURS, HAIRLINE, INK, MUTED, WINDOWS
 
@@ -37,16 +36,7 @@ def figures(folder: str | os.PathLike[str], progress: Progress | None = None) ->
     Returns:
         The files.
     """
-    tell = progress or (lambda share, what: None)
-    folder = Path(os.path.expanduser(folder))
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for k, (name, draw) in enumerate(FIGURES.items()):
-        tell(k / len(FIGURES), name)
-        paths.append(folder / f"{name}.png")
-        write_bytes(paths[-1], draw())
-    tell(1.0, "done")
-    return paths
+    return write_figures(folder, FIGURES, progress)
 
 
 def _arrow(axes: Axes, start: Sequence[float], end: Sequence[float], colour: str = ACCENT, bend: float = 0.0) -> None:

@@ -7,6 +7,7 @@ import math
 import os
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,8 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from PIL import Image as Pillow
 
-from ..utils.io import read_json, write_bytes
-from .canvas import Canvas
-from .gallery import Progress
+from ..utils.io import read_json
+from .canvas import Canvas, Progress, write_figures
 from .style import ACCENT, COLOURS, INK, MUTED
 from .targets import PROBLEMS
 
@@ -226,11 +226,4 @@ def densities(
     Raises:
         FileNotFoundError: there are no stored rows.
     """
-    tell, folder, paths = progress or (lambda share, what: None), Path(os.path.expanduser(folder)), []
-    folder.mkdir(parents=True, exist_ok=True)
-    for k, (name, draw) in enumerate(FIGURES.items()):
-        tell(k / len(FIGURES), name)
-        paths.append(folder / f"{name}.png")
-        write_bytes(paths[-1], draw(Path(results)))
-    tell(1.0, "done")
-    return paths
+    return write_figures(folder, {name: partial(draw, Path(results)) for name, draw in FIGURES.items()}, progress)

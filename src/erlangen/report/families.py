@@ -42,7 +42,7 @@ from ..distributions import (
 from ..utils.io import provenance, write_json, write_npz
 from ..utils.processes import processes
 from ..utils.seeds import seeded
-from .gallery import Progress
+from .canvas import Progress
 from .targets import FINE, PROBLEMS, Problem, box_grid
 
 __all__ = ["FAMILIES", "Budget", "compute_families", "divergence", "fit", "objective"]

@@ -10,15 +10,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..utils.io import write_bytes
-from .canvas import Canvas
+from .canvas import Canvas, Progress
 from .exhibits import PICTURES, SERIES, Exhibit, coordinates
 from .page import Image, Section, page
 from .panels import Panel, Row, paint
 from .style import ACCENT, HAIRLINE, MUTED
 
 __all__ = ["gallery", "gallery_page", "gallery_picture"]
-
-Progress = Callable[[float, str], object]
 
 # The picture, in pixels.
 MARGIN, GUTTER, COLUMN = 44, 56, 600

@@ -14,7 +14,7 @@ from torch import Tensor
 from ..distributions import Conditional, Density, Gaussian, Mixture, RealNVP, quadrature
 from ..utils.io import provenance, write_json
 from ..utils.seeds import seeded
-from .gallery import Progress
+from .canvas import Progress
 from .targets import box_grid
 
 __all__ = ["KINDS", "compute_quadrature", "estimates", "truth"]
