@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from ..distributions.circle import wrap
 from ..transforms import HSV, Affine
 from ..utils.seeds import generator
 from ..utils.shapes import check_count, describe
@@ -85,8 +86,7 @@ def rotated(data: DataSet, spread: float = math.pi, *, seed: int) -> PosedSet:
         turned = rotate(image if image.dtype == torch.uint8 else image.to(angle.dtype), v[:, None])
         place.copy_((turned * 255).round() if x.dtype == torch.uint8 else turned)
     total = angle + data.angle if isinstance(data, PosedSet) else angle
-    total = torch.remainder(total + math.pi, 2 * math.pi) - math.pi
-    return PosedSet(x, data.y, data.classes, f"{data.name}-rotated", total)
+    return PosedSet(x, data.y, data.classes, f"{data.name}-rotated", wrap(total))
 
 
 def coloured(

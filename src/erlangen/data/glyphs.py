@@ -134,8 +134,7 @@ def _angles(flipped: Tensor, spread: float, modes: int, chance: torch.Generator)
     n = len(flipped)
     mode = torch.randint(modes, (n,), generator=chance)
     within = spread * (2 * torch.rand(n, generator=chance, dtype=torch.float64) - 1)
-    angle = within + (2 * mode + flipped) * (math.pi / modes)
-    return torch.remainder(angle + math.pi, 2 * math.pi) - math.pi
+    return wrap(within + (2 * mode + flipped) * (math.pi / modes))
 
 
 def glyphs(

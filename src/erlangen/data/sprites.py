@@ -21,6 +21,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ..distributions.circle import wrap
 from ..utils.seeds import generator
 from ..utils.shapes import check_count, check_tensor, describe
 from .drawing import circle, ellipse, polygon, union
@@ -173,7 +174,7 @@ def _turn(moments: Tensor, shape: str) -> Tensor:
         return first / n
     # One order less turns once less, so that both together say which of the n turns is meant, and the first where.
     once = (moments[:, 0] * moments[:, 1].conj()).angle()
-    return once + (torch.remainder(first - n * once + math.pi, 2 * math.pi) - math.pi) / n
+    return once + wrap(first - n * once) / n
 
 
 @cache

@@ -14,6 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..distributions.circle import wrap
+
 __all__ = ["PROBLEMS", "Problem", "box_grid"]
 
 FINE = {1: 7200, 2: 400}  # points per side of the grid on which integrals are computed
@@ -73,8 +75,7 @@ def ring(v: Tensor) -> Tensor:
 def arcs(v: Tensor) -> Tensor:
     """Three arcs of ±25° with smooth edges, a hundredth of their density between them: three modes on a circle."""
     centres = torch.deg2rad(torch.tensor(CENTRES, dtype=v.dtype))
-    away = torch.remainder(v - centres + math.pi, 2 * math.pi) - math.pi
-    inside = F.logsigmoid((HALF_ARC - away.abs().amin(-1)) / EDGE)
+    inside = F.logsigmoid((HALF_ARC - wrap(v - centres).abs().amin(-1)) / EDGE)
     return torch.logaddexp(inside, torch.full_like(inside, math.log(BETWEEN)))
 
 
