@@ -56,7 +56,7 @@ def train(kill=None, seen=None):
         if step == kill:
             raise Killed
 
-    def run(objective, **going):
+    def run(objective, config, device, **going):
         loader = TensorLoader(torch.arange(24.0).view(8, 3) / 24, batch_size=4)
         how = Config(steps=STEPS, optimiser=Optimiser("adam", 0.1), checkpoint_every=1, log_every=100, **going)
         fit(objective, loader, how, on_step=on_step)
@@ -65,7 +65,7 @@ def train(kill=None, seen=None):
     return run
 
 
-def build():
+def build(config):
     torch.manual_seed(3)
     return Linear()
 
@@ -75,8 +75,8 @@ def kept(run):
 
 
 def test_what_was_killed_goes_on_and_ends_the_same(folder):
-    whole = build()
-    train()(whole)
+    whole = build(Kind())
+    train()(whole, Kind(), "cpu")
     with pytest.raises(Killed):
         kept(train(kill=7))
     (left,) = folder.glob("*.training")
@@ -109,12 +109,12 @@ def test_of_two_that_train_the_same_the_second_has_no_folder(folder):
     """Each would overwrite the checkpoints of the other."""
     told = []
 
-    def outer(objective, **going):
+    def outer(objective, config, device, **going):
         told.append(going)
         kept(inner)
         return {}
 
-    def inner(objective, **going):
+    def inner(objective, config, device, **going):
         told.append(going)
         return {}
 

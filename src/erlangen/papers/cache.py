@@ -33,7 +33,7 @@ EXTRA = "extra/"
 def kept(
     config: Any,
     device: str,
-    build: Callable[[], nn.Module],
+    build: Callable[[Any], nn.Module],
     train: Callable[..., dict[str, Tensor]],
     *,
     code: Sequence[str],
@@ -43,16 +43,16 @@ def kept(
     Args:
         config: a dataclass, all that the training depends on.
         device: where it is trained, and where the module is returned.
-        build: makes the module.
-        train: trains it in place, and returns tensors to be kept beside its weights; with keywords, those of `Config`
-            with which it goes on from where it was cut short.
+        build: makes the module from its config.
+        train: trains the module in place, given its config, the device and, as keywords, the settings of `Config` with
+            which it goes on from where it was cut short; returns tensors to be kept beside the weights.
         code: the files that define both.
     """
 
-    def one(made: list[Any], _: list[Any], **going: Any) -> list[dict[str, Tensor]]:
-        return [train(made[0], **going)]
+    def one(made: list[Any], configs: list[Any], **going: Any) -> list[dict[str, Tensor]]:
+        return [train(made[0], configs[0], device, **going)]
 
-    (found,) = kept_many([config], device, lambda _: build(), one, code=code)
+    (found,) = kept_many([config], device, build, one, code=code)
     return found
 
 

@@ -164,10 +164,7 @@ def build(config: Training) -> Objective:
 
 def trained(config: Training, device: str = "cpu") -> nn.Module:
     """The trained network, from the cache, by the hash of its config."""
-    code = (__file__, posed.__file__)
-    objective, _ = kept(
-        config, device, lambda: build(config), lambda o, **going: teach(o, config, device, **going), code=code
-    )
+    objective, _ = kept(config, device, build, teach, code=(__file__, posed.__file__))
     return objective.posed if isinstance(objective, Posing) else getattr(objective, "averaged", objective).model
 
 

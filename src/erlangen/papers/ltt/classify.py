@@ -132,10 +132,7 @@ def how(objective: AveragedObjective, config: Training, device: str) -> Config:
 
 def trained(config: Training, device: str = "cpu") -> Averaged:
     """The trained model, from the cache, by the hash of its config."""
-    code = (__file__, recipes.__file__)
-    objective, _ = kept(
-        config, device, lambda: build(config), lambda o, **going: _train(o, config, device, **going), code=code
-    )
+    objective, _ = kept(config, device, build, _train, code=(__file__, recipes.__file__))
     return objective.averaged
 
 

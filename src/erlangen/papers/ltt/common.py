@@ -146,13 +146,7 @@ def _conditional(config: Training, transform: Transform, channels: int) -> Condi
 
 def trained(config: Training, device: str = "cpu") -> tuple[Averaged, dict[str, Tensor]]:
     """The trained model, and what was watched: from the cache, by the hash of its config."""
-    objective, notes = kept(
-        config,
-        device,
-        lambda: build(config),
-        lambda o, **going: _train(o, config, device, **going),
-        code=(__file__, sets),
-    )
+    objective, notes = kept(config, device, build, _train, code=(__file__, sets))
     return objective.averaged, notes
 
 

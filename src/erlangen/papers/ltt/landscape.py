@@ -107,8 +107,6 @@ def _train(objective: Landscape, config: Toy, device: str, **going: Any) -> dict
 
 def sampled(config: Toy, samples: int, device: str = "cpu") -> Tensor:
     """Samples for each of the three inputs from the fitted family, `(S, 3, 2)`, on the CPU."""
-    objective, _ = kept(
-        config, device, lambda: _build(config), lambda o, **going: _train(o, config, device, **going), code=(__file__,)
-    )
+    objective, _ = kept(config, device, _build, _train, code=(__file__,))
     inputs = torch.eye(3, dtype=torch.get_default_dtype(), device=device)
     return objective.conditional(inputs).sample((samples,), generator(0, device)).cpu()

@@ -116,10 +116,7 @@ def _train(objective: PoseLikelihood, config: Posing, device: str, **going: Any)
 
 def posed(config: Posing, device: str = "cpu") -> PoseLikelihood:
     """The posterior of the angle that turns an image back, trained, or from the cache."""
-    code = (__file__, classify.__file__, recipes.__file__)
-    return kept(
-        config, device, lambda: build(config), lambda o, **going: _train(o, config, device, **going), code=code
-    )[0]
+    return kept(config, device, build, _train, code=(__file__, classify.__file__, recipes.__file__))[0]
 
 
 def gate(pose: PoseLikelihood, config: Posing, samples: int) -> float:

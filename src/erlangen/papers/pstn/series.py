@@ -138,9 +138,7 @@ def _conditional(config: Training, transform: CPAB, channels: int) -> Conditiona
 
 def trained(config: Training, device: str = "cpu") -> tuple[Averaged, int]:
     """The trained model, from the cache by the hash of its config, and how often training sounded an alarm."""
-    objective, notes = kept(
-        config, device, lambda: build(config), lambda o, **going: _train(o, config, device, **going), code=(__file__,)
-    )
+    objective, notes = kept(config, device, build, _train, code=(__file__,))
     return objective.averaged, int(notes["alarms"])
 
 

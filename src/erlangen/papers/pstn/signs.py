@@ -181,9 +181,7 @@ def trained(config: Training, device: str = "cpu") -> Averaged:
     """The trained model, from the cache by the hash of its config."""
     if config.method == "boxes":  # one for all methods
         config = replace(config, weight=0.0, epochs=1, samples=1)
-    objective, _ = kept(
-        config, device, lambda: build(config), lambda o, **going: _train(o, config, device, **going), code=(__file__,)
-    )
+    objective, _ = kept(config, device, build, _train, code=(__file__,))
     return objective.averaged
 
 

@@ -241,9 +241,7 @@ def _other_density(model: SymmetryModel, config: Training) -> Conditional:
 
 def trained(config: Training, device: str = "cpu") -> tuple[SymmetryModel, dict[str, Tensor]]:
     """The trained model and its seconds and content: from the cache, by the hash of its config."""
-    objective, notes = kept(
-        config, device, lambda: build(config), lambda o, **going: _train(o, config, device, **going), code=(__file__,)
-    )
+    objective, notes = kept(config, device, build, _train, code=(__file__,))
     return objective.model, notes
 
 

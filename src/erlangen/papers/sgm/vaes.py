@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from torch import Tensor
@@ -48,13 +49,8 @@ def build(config: VaeTraining, device: str) -> Elbo:
 
 def trained_vae(config: VaeTraining, device: str) -> VAE | AugVAE | InvVAE:
     """The trained autoencoder, from the cache, by the hash of its config."""
-    objective, _ = kept(
-        config,
-        device,
-        lambda: build(config, device),
-        lambda o, **going: _train(o, config, device, **going),
-        code=(__file__, common.__file__),
-    )
+    code = (__file__, common.__file__)
+    objective, _ = kept(config, device, partial(build, device=device), _train, code=code)
     return objective.model
 
 
