@@ -60,13 +60,13 @@ def sheet(
     return figure, panels(figure, rows, columns, kinds)
 
 
-def polar(axes: Axes, density: np.ndarray, colour: str, label: str = "") -> None:
+def polar(axes: Axes, density: np.ndarray, colour: str) -> None:
     """A histogram over the circle, from -π on, as a closed curve; upright is at the top."""
     place: Any = axes
     place.set_theta_zero_location("N")
     edges = np.linspace(-np.pi, np.pi, len(density) + 1)
     middle = (edges[:-1] + edges[1:]) / 2
-    axes.plot(np.append(middle, middle[0]), np.append(density, density[0]), color=colour, linewidth=1.8, label=label)
+    axes.plot(np.append(middle, middle[0]), np.append(density, density[0]), color=colour, linewidth=1.8)
     axes.fill(middle, density, color=colour, alpha=0.15)
     place.set_thetagrids((0, 90, 180, 270), ("0°", "90°", "180°", "−90°"), fontsize=8, color=MUTED)
     axes.set_yticks([])

@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 
 from ...report.style import COLOURS, MUTED
 from ..base import Claim, Row, Rows, experiment
-from ..draw import sheet
+from ..draw import beside, sheet
 from .common import GROUPS, Training, averaged, group_of, measures, part, trained
 
 METHODS = ("wt", "wt-mean", "da", "averaged", "ir", "learned", "ours")
@@ -115,7 +115,7 @@ def show(rows: Rows) -> Figure:
                 panel.plot(*place, "+", color=colour, markersize=11, markeredgewidth=2)
         panel.plot([], [], "+", color=MUTED, markersize=11, markeredgewidth=2, label="the paper's")
         panel.set(title=group, xlabel="saliency similarity", ylabel="accuracy, %")
-    axes[-1].legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
+    beside(axes[-1])
     return figure
 
 

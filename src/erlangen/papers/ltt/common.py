@@ -181,11 +181,11 @@ def _train(objective: AveragedObjective, config: Training, device: str, **going:
 
 
 @torch.no_grad()
-def coordinates(model: Averaged, x: Tensor, samples: int, seed: int = 0) -> Tensor:
+def coordinates(model: Averaged, x: Tensor, samples: int) -> Tensor:
     """Samples of the transformation of each input, `(S, B, d)`."""
     device, dtype = model.transform.bounds.device, model.transform.bounds.dtype
     signal = x.to(device=device, dtype=dtype) / 255
-    return model.conditional(signal).sample((samples,), generator(seed, device))
+    return model.conditional(signal).sample((samples,), generator(0, device))
 
 
 def orientations(model: Averaged, data: PosedSet, samples: int, modes: int = 1) -> Tensor:

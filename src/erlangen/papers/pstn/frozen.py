@@ -206,11 +206,11 @@ class Found(NamedTuple):
 
 
 @torch.no_grad()
-def localise(model: Averaged, data: DataSet, *, alone: bool = False, shown: int = 4, batch: int = 500) -> Found:
+def localise(model: Averaged, data: DataSet, *, alone: bool = False, shown: int = 4) -> Found:
     """The predictions of a model, and what they are made of; of its classifier if `alone`."""
     device, parts = model.transform.bounds.device, []
     with seeded(0):
-        for x, y in zip(data.x.split(batch), data.y.split(batch), strict=True):
+        for x, y in zip(data.x.split(500), data.y.split(500), strict=True):
             images = x.to(device) / 255
             if alone:
                 origin = model.transform.origin.expand(len(x), -1)

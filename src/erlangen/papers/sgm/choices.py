@@ -33,6 +33,7 @@ from matplotlib.figure import Figure
 from ...data import PosedSet
 from ...metrics import circle_histogram, half_range
 from ...models import SymmetryModel
+from ...report.style import COLOURS
 from ...utils.seeds import generator
 from ..base import Claim, Row, Rows, experiment
 from ..draw import first, polar, sheet
@@ -126,7 +127,7 @@ def show(rows: Rows) -> Figure:
     for panel, (part, method) in zip(axes, RUNS, strict=True):
         row = first(rows, part=part, method=method)
         if row is not None:
-            polar(panel, row["turns"], "#2b7fa3")
+            polar(panel, row["turns"], COLOURS[0])
             panel.set_title(f"{part}: {method}\n{row['invalid']:.0f} % invalid", fontsize=8)
     return figure
 

@@ -283,15 +283,13 @@ def _warm(steps: int, final: float) -> WarmupCosine:
     return WarmupCosine(max(1, steps // 10), final)
 
 
-def moved(
-    model: SymmetryModel, x: Tensor, ranges: Mapping[str, tuple[float, float]], views: int, seed: int = 0
-) -> Tensor:
+def moved(model: SymmetryModel, x: Tensor, ranges: Mapping[str, tuple[float, float]], views: int) -> Tensor:
     """Random elements for an orbit of each input, uniform within ranges, `(K, B, ...)`; the rest stays as it is."""
     group = model.group
     low, high = (group.origin.double().cpu().clone() for _ in range(2))
     for name, ends in ranges.items():
         low[group.names.index(name)], high[group.names.index(name)] = ends
-    u = torch.rand(views, len(x), len(low), generator=generator(seed), dtype=torch.float64)
+    u = torch.rand(views, len(x), len(low), generator=generator(0), dtype=torch.float64)
     return group.element((low + (high - low) * u).to(group.bounds))
 
 

@@ -75,12 +75,12 @@ def distances(found: torch.Tensor, y: torch.Tensor) -> dict[tuple[str, str], flo
     return values
 
 
-def histogram(values: torch.Tensor, shape: str, factor: str, bins: int = 40) -> np.ndarray:
+def histogram(values: torch.Tensor, shape: str, factor: str) -> np.ndarray:
     """The density of a factor over its range."""
     top = PERIODS[shape] if factor == "orientation" else 1.1 if factor == "scale" else 1.0
     low = 0.4 if factor == "scale" else 0.0
     values = torch.remainder(values, top) if factor == "orientation" else values
-    return np.histogram(values.double().cpu().numpy(), bins, (low, top), density=True)[0].astype(np.float32)
+    return np.histogram(values.double().cpu().numpy(), 40, (low, top), density=True)[0].astype(np.float32)
 
 
 def run(config: Config) -> list[Row]:

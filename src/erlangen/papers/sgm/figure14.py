@@ -10,7 +10,7 @@ Time: after figure 8, which trains the model, seconds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from matplotlib.figure import Figure
 
@@ -21,13 +21,9 @@ from .common import Training
 ORBITS = {name: (name,) for name in ("hue", "saturation", "value")}
 
 
-@dataclass(frozen=True)
-class Config(figure13.Config):
-    """As in figure 13."""
-
-
-FULL = Config()
-SMOKE = Config(figure8.SMOKE, inputs=6, views=3, shown=(0,))
+Config = figure13.Config
+FULL = figure13.FULL
+SMOKE = figure13.SMOKE
 PAPER = figure13.claims(ORBITS)
 
 

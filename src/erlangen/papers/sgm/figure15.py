@@ -13,10 +13,8 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
-from ..base import Claim, Row, Rows, experiment
+from ..base import Claim, Rows, experiment
 from . import figure8, figure10
-from .common import Training
-from .marginals import marginal_figure
 
 
 @dataclass(frozen=True)
@@ -31,19 +29,13 @@ SMOKE = Config(figure8.SMOKE, which=(3, 4), samples=50)
 PAPER = (Claim("arcs", "arcs of a digit's rotations, all digits", {"method": "voted"}, "1 or 2"),)
 
 
-def build(config: Config) -> Training:
-    """The training of figure 8."""
-    return figure10.build(config)
-
-
-def run(config: Config) -> list[Row]:
-    """One row for each image."""
-    return figure10.run(config)
+build = figure10.build
+run = figure10.run
 
 
 def show(rows: Rows) -> Figure:
     """For each image its prototype and the marginals."""
-    return marginal_figure(rows, list(figure10.SPANS), figure10.SPANS)
+    return figure10.show(rows)
 
 
 KEYS = ("method", "dataset", "seed", "image")

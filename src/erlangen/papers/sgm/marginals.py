@@ -25,7 +25,7 @@ __all__ = ["marginal_figure", "marginal_rows"]
 
 @torch.no_grad()
 def marginal_rows(
-    model: SymmetryModel, x: Tensor, about: Row, *, samples: int, spans: dict[str, tuple[float, float]], bins: int = 60
+    model: SymmetryModel, x: Tensor, about: Row, *, samples: int, spans: dict[str, tuple[float, float]]
 ) -> list[Row]:
     """A row for each image: its prototype, marginals over `spans`, and how many arcs the first circle has."""
     x = on_device(model, x)
@@ -36,7 +36,7 @@ def marginal_rows(
     for k in range(len(x)):
         row: Row = {**about, "image": k, "input": as_bytes(x[k]), "prototype": prototypes[k]}
         for i, name in enumerate(names):
-            density = np.histogram(v[:, k, i].double().numpy(), bins, spans[name], density=True)[0]
+            density = np.histogram(v[:, k, i].double().numpy(), 60, spans[name], density=True)[0]
             row[f"density_{name}"] = density.astype(np.float32)
             if model.group.periodic[i]:
                 number, share = occupied_arcs(v[:, k, i] * (2 * torch.pi / (high[i] - low[i])))
