@@ -18,6 +18,7 @@ COLOUR = ("hue", "saturation", "value")
 SHORT = {"affine": AFFINE[:6], "hsv": COLOUR}
 CELLS, SPEED = 10, 0.3  # of warps of time: their cells, and the greatest velocity unless another is given
 FASTEST = 2.0  # the whole series in a unit of time
+SMALLEST = 0.25  # of crops, unless another is given
 # How far a range may reach. Moved by 2, nothing is left in the frame; a factor of e³ leaves one pixel of twenty, and of
 # more, stretched and sheared at once, single precision has no inverse; a level of a byte is black or white by e⁶.
 REACH: dict[str, float] = {
@@ -69,7 +70,7 @@ def resolve_ranges(wanted: Wanted, *, known: Sequence[str] = KNOWN) -> Ranges:
         # What the user wrote, not what is left of it in single precision: 2π must stay the whole circle.
         value = given[name]
         if value is not None:
-            low, high = value if isinstance(value, tuple) else (-value, value)
+            low, high = _pair(value)
         elif name == "angle":
             low, high = -math.pi, math.pi
         found[name] = (low, high)
@@ -141,20 +142,21 @@ def _pair(value: float | tuple[float, float]) -> tuple[float, float]:
 
 def _speed(ranges: Mapping[str, float | tuple[float, float] | None]) -> float:
     """The greatest velocity of a warp of time, which comes with no other coordinate."""
-    value = ranges["warp"]
+    value = SPEED if ranges["warp"] is None else ranges["warp"]
     if len(ranges) > 1:
         raise ValueError(f"transform: received {', '.join(ranges)}; accepted is warp alone, for series")
-    if isinstance(value, tuple | bool) or not 0 < (SPEED if value is None else value) <= FASTEST:
+    if isinstance(value, tuple | bool) or not 0 < value <= FASTEST:
         accepted = f"its greatest velocity, a number > 0, at most {FASTEST:g}"
         raise ValueError(f"transform: received warp with {value!r}; accepted is {accepted}")
-    return SPEED if value is None else float(value)
+    return float(value)
 
 
 def _smallest(ranges: Mapping[str, float | tuple[float, float] | None]) -> float:
-    value = ranges["crop"]
-    if isinstance(value, tuple) or not 0 < (0.25 if value is None else value) < 1:
+    """The smallest size of a crop."""
+    value = SMALLEST if ranges["crop"] is None else ranges["crop"]
+    if isinstance(value, tuple) or not 0 < value < 1:
         raise ValueError(f"transform: received crop with {value!r}; accepted is its smallest size, between 0 and 1")
-    return 0.25 if value is None else value
+    return value
 
 
 def told(name: str, low: float, high: float) -> str:
@@ -171,7 +173,7 @@ def _check_range(name: str, value: float | tuple[float, ...]) -> None:
     ends = value if isinstance(value, tuple) else (value, value)
     if len(ends) != 2 or not all(map(_number, ends)):
         raise ValueError(f"transform: received {name} with {value!r}; accepted is a number > 0, or low and high")
-    low, high = ends if isinstance(value, tuple) else (-ends[0], ends[0])
+    low, high = _pair(value)  # pyright: ignore[reportArgumentType]
     got = f"transform: received {told(name, low, high)}"
     if not low < high or not low <= 0 <= high:
         raise ValueError(f"{got}; accepted is a range that holds 0, low < high")

@@ -107,7 +107,7 @@ def train_run(setting: Setting, folder: Path, *, resume: bool = False, bar: bool
     stored = read_record(folder) if resume else None
     if stored is not None:
         _check_same(stored["data"], setting)
-        record |= {name: stored[name] for name in ("provenance",) if name in stored}  # but results and data are new
+        record["provenance"] = stored.get("provenance", record["provenance"])  # but results and data are new
     loader = _loader(setting.train, config)
     how = replace(training_config(config, len(loader), folder, resume), progress=bar)
     if resume:
