@@ -14,7 +14,7 @@ from .files import DataUnavailableError, naming
 from .sequences import Missing, Unequal, check_handling, stack_series
 from .sets import DataSet
 
-__all__ = ["npz"]
+__all__ = ["array_names", "npz"]
 
 LOG = logging.getLogger("erlangen.data")
 
@@ -77,6 +77,15 @@ def npz(
             length = stack_series(list(train.numpy()), missing=missing, unequal=unequal).x.shape[-1]
         signals, kept = stack_series(list(signals.numpy()), missing=missing, unequal=unequal, length=length)
     return DataSet(signals, labels[kept], classes, path.stem)
+
+
+def array_names(path: Path) -> list[str]:
+    """The names of the arrays in a `.npz` file; none of what cannot be read, whose reading says what is wrong."""
+    try:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+            return list(file.files)
+    except Exception:  # a damaged archive fails in any way
+        return []
 
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:

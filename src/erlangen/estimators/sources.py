@@ -13,7 +13,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,6 +20,7 @@ from ..data import DataSet, DataUnavailableError, FolderSet, load, loose_images,
 from ..data.folder import Background, class_folders, class_members, looked_at, pictures_below
 from ..data.images import SUFFIXES, image_size
 from ..data.load import UCR
+from ..data.npz import array_names
 from ..utils.seeds import generator
 from ..utils.shapes import describe
 from .config import RunConfig, check_background
@@ -71,7 +71,7 @@ def load_parts(config: RunConfig) -> tuple[DataSet, DataSet | None, Size]:
         _check_heeded(config, f"the file {source!r}", _options(path))
         options = {name: value for name in _options(path) if (value := getattr(config, name)) is not None}
         train = load(path, **options)
-        arrays = _arrays(path) if path.suffix.lower() == ".npz" else []
+        arrays = array_names(path) if path.suffix.lower() == ".npz" else []
         _warn_of_unread(config, [f"x_{name} in {path}" for name in VALIDATION if f"x_{name}" in arrays])
         return train, load(path, "test", **options) if _has_test(path) else None, None
     _check_heeded(config, f"the folder {source!r}", ("size",))
@@ -246,16 +246,7 @@ def _has_test(path: Path) -> bool:
     """Whether a file has a test part: in it, or, of the archives of series, beside it."""
     if path.suffix.lower() != ".npz":
         return path.stem.endswith("_TRAIN") and path.with_name(path.name.replace("_TRAIN", "_TEST")).is_file()
-    return "x_test" in _arrays(path)
-
-
-def _arrays(path: Path) -> list[str]:
-    """The names of the arrays in a `.npz` file; none of what is no such file."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            return list(file.files)
-    except (AttributeError, EOFError, OSError, TypeError, ValueError):
-        return []  # the training part, which is read first, says what is wrong
+    return "x_test" in array_names(path)
 
 
 def _reduced(sizes: Iterable[tuple[int, int]]) -> Size:
