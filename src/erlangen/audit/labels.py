@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,17 +15,18 @@ __all__ = ["Labels", "labels_of"]
 SHOWN = 6  # classes named in a line
 
 
-class Labels:
+class Labels(NamedTuple):
     """Labels as outputs of a model.
 
-    Args:
+    Attributes:
         y: the output that is right for each input, `(B,)`.
         names: what each output is called.
         note: how outputs were found, where a reader could doubt it.
     """
 
-    def __init__(self, y: Tensor, names: Sequence[str], note: str | None) -> None:
-        self.y, self.names, self.note = y, list(names), note
+    y: Tensor
+    names: list[str]
+    note: str | None
 
 
 def labels_of(
@@ -47,7 +49,8 @@ def labels_of(
         _check_wanted(wanted, outputs, classes)
         known = wanted
     if known is not None and set(classes) <= set(known):
-        return Labels(torch.tensor([known.index(name) for name in classes], device=data.y.device)[data.y], known, None)
+        place = torch.tensor([known.index(name) for name in classes], device=data.y.device)
+        return Labels(place[data.y], list(known), None)
     if known is not None and named:
         raise ValueError(_alien([name for name in classes if name not in known], known))
     numbers = [int(name) if name.isdecimal() else -1 for name in classes]
