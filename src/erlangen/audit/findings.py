@@ -16,6 +16,7 @@ __all__ = ["Blindness", "Pair", "Worst", "are_log_probabilities", "are_sigmoids"
 BLIND = 0.1  # of what the labels hold, below which predictions say next to nothing of the input
 SHARE = 0.1  # of both classes that has to turn into the other
 LEAST = 2  # images of either class
+MOST = 10  # pairs of classes, and inputs, that are told
 VARIES = 0.1  # by how much a sigmoid that says something differs between inputs; logits of a blind model do not
 
 
@@ -101,7 +102,7 @@ def _entropy(p: Tensor) -> Tensor:
     return torch.special.entr(p).sum(-1)
 
 
-def pairs(steps: Sequence[Step], outcomes: Sequence[Outcome], y: Tensor, logits: Tensor, most: int = 10) -> list[Pair]:
+def pairs(steps: Sequence[Step], outcomes: Sequence[Outcome], y: Tensor, logits: Tensor) -> list[Pair]:
     """Pairs of classes that turn into each other, each under the step where the smaller of both shares is greatest.
 
     Only inputs that are classified correctly as they are count: the others are confused without any transformation.
@@ -122,10 +123,10 @@ def pairs(steps: Sequence[Step], outcomes: Sequence[Outcome], y: Tensor, logits:
             old = best.get((a, b))
             if old is None or min(pair.there, pair.back) > min(old.there, old.back):
                 best[a, b] = pair
-    return sorted(best.values(), key=lambda pair: -min(pair.there, pair.back))[:most]
+    return sorted(best.values(), key=lambda pair: -min(pair.there, pair.back))[:MOST]
 
 
-def worst(steps: Sequence[Step], outcomes: Sequence[Outcome], y: Tensor, logits: Tensor, most: int = 10) -> list[Worst]:
+def worst(steps: Sequence[Step], outcomes: Sequence[Outcome], y: Tensor, logits: Tensor) -> list[Worst]:
     """The inputs whose prediction moves most under the mildest step of each transformation, these in turn.
 
     Mild, because there nobody doubts that the picture shows the same; in turn, because otherwise one transformation
@@ -141,8 +142,9 @@ def worst(steps: Sequence[Step], outcomes: Sequence[Outcome], y: Tensor, logits:
     scores = {k: (outcomes[k].moved.double() + 1e6 * turned[k]).cpu().max(0) for k in mild}
     queues = {k: scores[k].values.argsort(descending=True).tolist() for k in mild}
     found: dict[int, int] = {}
-    while len(found) < min(most, len(y)):
-        for k in mild[: min(most, len(y)) - len(found)]:
+    count = min(MOST, len(y))
+    while len(found) < count:
+        for k in mild[: count - len(found)]:
             found[next(i for i in queues[k] if i not in found)] = k
     order = sorted(found, key=lambda i: -float(scores[found[i]].values[i]))
     return [_moved(outcomes[found[i]], i, found[i], int(scores[found[i]].indices[i]), int(before[i])) for i in order]
