@@ -38,6 +38,13 @@ __all__ = [
 ]
 
 
+# What reading a file raises that lacks something, is cut short, or is not what it should be.
+BROKEN = (
+    *(EOFError, FileNotFoundError, KeyError, ValueError, pickle.UnpicklingError),
+    *(gzip.BadGzipFile, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, zlib.error),
+)
+
+
 class DataUnavailableError(OSError, ValueError):
     """A data set is neither at hand nor to be had; the message says what to do."""
 
@@ -156,18 +163,9 @@ def _unavailable(remote: Remote, folder: str, reason: str) -> DataUnavailableErr
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
     """Turns what goes wrong inside into a `ValueError` that names the file."""
-    broken = (
-        EOFError,
-        FileNotFoundError,
-        KeyError,
-        gzip.BadGzipFile,
-        lzma.LZMAError,
-        pickle.UnpicklingError,
-        tarfile.TarError,
-    )
     try:
         yield
-    except (*broken, ValueError, zipfile.BadZipFile, zlib.error) as error:
+    except BROKEN as error:
         reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error) or type(error).__name__
         raise ValueError(f"{path}: not readable ({reason}); fetch the file again") from error
 

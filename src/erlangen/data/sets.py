@@ -70,8 +70,7 @@ class DataSet:
 
     def _each(self, index: Tensor) -> dict[str, Any]:
         """The fields that hold one entry per signal, at `index`."""
-        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return {name: value[index.to(value.device)] for name, value in fields.items() if isinstance(value, Tensor)}
+        return {k: v[index.to(v.device)] for k, v in vars(self).items() if isinstance(v, Tensor)}
 
     def subset(self, index: Tensor, name: str | None = None) -> Self:
         """The signals at `index`, in its order.
@@ -123,8 +122,7 @@ class DataSet:
 
     def to(self, device: torch.device | str) -> Self:
         """The set on another device, as one tensor."""
-        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return dataclasses.replace(self, **{k: v.to(device) for k, v in fields.items() if isinstance(v, Tensor)})
+        return dataclasses.replace(self, **{k: v.to(device) for k, v in vars(self).items() if isinstance(v, Tensor)})
 
 
 @dataclass(frozen=True, eq=False, repr=False)
