@@ -163,6 +163,11 @@ class Conditional(nn.Module):
         return q if self.bounds is None else self.within(q, *self.bounds.unbind(), once=self._once)
 
     @property
+    def _ends(self) -> tuple[Tensor, Tensor] | None:
+        """The bounds, `(d,)` each, if there are any."""
+        return None if self.bounds is None else (self.bounds[0], self.bounds[1])
+
+    @property
     def start(self) -> Tensor:
         """The origin in standard coordinates, `(d,)`."""
         if self.bounds is None:

@@ -64,11 +64,6 @@ class CategoricalDensity(Density):
         self._ends = ends
 
     @property
-    def ends(self) -> tuple[Tensor, Tensor]:
-        """The ends of the whole range of each coordinate."""
-        return super().ends if self._ends is None else self._ends
-
-    @property
     def support(self) -> Constraint:
         """The rows of the table."""
         return _Rows(self._matches)
@@ -207,10 +202,6 @@ class Categorical(Conditional):
     def density(self, h: Tensor) -> CategoricalDensity:
         """Probabilities for each input."""
         return CategoricalDensity(self.head(h), self.table, self.periodic, self._ends)
-
-    @property
-    def _ends(self) -> tuple[Tensor, Tensor] | None:
-        return None if self.bounds is None else (self.bounds[0], self.bounds[1])
 
 
 def _start_logits(n: int, start: int, spread: float) -> Tensor:

@@ -49,6 +49,7 @@ class Density(Distribution):
     has_rsample = True
     degenerate = False  # whether each input has a single point
     batched: tuple[str, ...] = ()
+    _ends: tuple[Tensor, Tensor] | None = None  # where they are not those of standard coordinates
 
     def __init__(self, batch_shape: torch.Size, periodic: Sequence[bool], like: Tensor) -> None:
         # torch's own validation would look at values, which synchronises a device and breaks a compiled graph.
@@ -59,6 +60,8 @@ class Density(Distribution):
     @property
     def ends(self) -> tuple[Tensor, Tensor]:
         """The least and greatest value of each coordinate; those of a periodic one are the same point, `(d,)` each."""
+        if self._ends is not None:
+            return self._ends
         high = reach(self.periodic, self.like)
         return -high, high
 

@@ -38,6 +38,8 @@ class Noise:
         everything that is drawn: `(*S, *B)`, or `(*S, *B, k)` for k numbers per sample.
     """
 
+    _again = False  # whether there was a choice before
+
     def __init__(
         self, samples: torch.Size, batch: torch.Size, like: Tensor, generator: torch.Generator | None = None
     ) -> None:
@@ -45,7 +47,6 @@ class Noise:
             raise ValueError(f"generator: received {describe(generator)}; accepted is a torch.Generator, or None")
         self.samples, self.batch = samples, batch
         self.like, self.generator = like, generator
-        self._again = False  # whether there was a choice before
 
     def _draw(self, shape: tuple[int, ...], *, normal: bool) -> Tensor:
         draw: Any = torch.randn if normal else torch.rand
@@ -159,11 +160,7 @@ class Sobol(Noise):
     The first dimension chooses components, the first time. Not for compiled code: the points are made on the CPU.
     """
 
-    def __init__(
-        self, samples: torch.Size, batch: torch.Size, like: Tensor, generator: torch.Generator | None = None
-    ) -> None:
-        super().__init__(samples, batch, like, generator)
-        self._next = 1
+    _next = 1  # the next dimension
 
     def _columns(self, first: int, k: int) -> Tensor:
         points = SobolEngine(first + k).draw(self.samples[0], dtype=torch.float64)[:, first:] * 2**DIGITS
@@ -211,11 +208,7 @@ class Enumerated(Noise):
     it is a multiple of the number of combinations. What has no components has independent noise.
     """
 
-    def __init__(
-        self, samples: torch.Size, batch: torch.Size, like: Tensor, generator: torch.Generator | None = None
-    ) -> None:
-        super().__init__(samples, batch, like, generator)
-        self._combinations = 1
+    _combinations = 1  # of the components that were chosen before
 
     def choose(self, log_p: Tensor) -> tuple[Tensor, Tensor]:
         """Each component as often as any other, and its log-probability over that number."""

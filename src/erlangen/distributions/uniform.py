@@ -47,11 +47,6 @@ class UniformDensity(Density):
         self._ends = ends
 
     @property
-    def ends(self) -> tuple[Tensor, Tensor]:
-        """The ends of the whole range of each coordinate."""
-        return super().ends if self._ends is None else self._ends
-
-    @property
     def support(self) -> constraints.Constraint:
         """The box."""
         box = constraints.interval(self.low, self.high)
@@ -159,7 +154,7 @@ class GlobalUniform(_Box):
         # Not by a minimum, which halves the gradient of a width that is as wide as there is room.
         below, above = (torch.where(width <= room, width, room) for room in (low, high))
         low, high = self.origin - below, self.origin + above
-        return UniformDensity(low.expand(h.shape[0], -1), high.expand(h.shape[0], -1), self.periodic, _ends(self))
+        return UniformDensity(low.expand(h.shape[0], -1), high.expand(h.shape[0], -1), self.periodic, self._ends)
 
 
 class MeanFieldUniform(_Box):
@@ -199,7 +194,7 @@ class MeanFieldUniform(_Box):
         """A box for each input."""
         below, above = self.ends(h).chunk(2, -1)
         low, high = (_part(raw, room, self.origin) for raw, room in zip((below, above), _room(self), strict=True))
-        return UniformDensity(self.origin - low, self.origin + high, self.periodic, _ends(self))
+        return UniformDensity(self.origin - low, self.origin + high, self.periodic, self._ends)
 
 
 def _part(raw: Tensor, room: Tensor, origin: Tensor) -> Tensor:
@@ -208,10 +203,6 @@ def _part(raw: Tensor, room: Tensor, origin: Tensor) -> Tensor:
     share = torch.lerp(torch.full_like(raw, FLOOR), torch.ones_like(raw), raw.sigmoid())
     part = torch.where(bounded, share * torch.where(bounded, room, 1.0), positive(raw))
     return torch.minimum(part + 4 * torch.finfo(raw.dtype).eps * origin.abs(), room)
-
-
-def _ends(conditional: Conditional) -> tuple[Tensor, Tensor] | None:
-    return None if conditional.bounds is None else (conditional.bounds[0], conditional.bounds[1])
 
 
 def _room(conditional: Conditional) -> tuple[Tensor, Tensor]:
