@@ -12,7 +12,7 @@ from torch.distributions.constraints import Constraint
 
 from ..utils.shapes import check_count, check_finite, check_numbers, check_tensor, describe
 from .base import Conditional, Coordinates
-from .circle import by_kind, reach, shortest
+from .circle import reach, shortest
 from .density import Density, Points, mean_of, nowhere
 from .heads import Head
 from .noise import Noise
@@ -131,13 +131,8 @@ def _matches(
     value: Tensor, table: Tensor, periodic: Sequence[bool], ends: tuple[Tensor, Tensor] | None = None
 ) -> Tensor:
     """Which rows of the table a value equals, up to single precision and to whole turns, `(..., n)`."""
-
-    def turned(gap: Tensor, low: Tensor, high: Tensor) -> Tensor:
-        return torch.remainder(gap + (high - low) / 2, high - low) - (high - low) / 2
-
-    high = reach(periodic, table)
-    low, high = (-high, high) if ends is None else ends
-    gap = by_kind(periodic, lambda gap, low, high: gap, turned, value.unsqueeze(-2) - table, low, high)
+    end = reach(periodic, table)
+    gap = shortest(value.unsqueeze(-2) - table, periodic, (-end, end) if ends is None else ends)
     return (gap.abs() <= 4 * torch.finfo(torch.float32).eps * (1 + table.abs())).all(-1)
 
 

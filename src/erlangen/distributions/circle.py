@@ -22,6 +22,7 @@ __all__ = [
     "reach",
     "shortest",
     "wrap",
+    "wrap_periodic",
     "wrapped_normal_cdf",
     "wrapped_normal_score",
 ]
@@ -63,6 +64,11 @@ def reach(periodic: Sequence[bool], like: Tensor) -> Tensor:
 def wrap(angle: Tensor) -> Tensor:
     r"""The representative of an angle in $[-\pi, \pi)$."""
     return torch.remainder(angle + math.pi, 2 * math.pi) - math.pi
+
+
+def wrap_periodic(periodic: Sequence[bool], z: Tensor, dim: int = -1) -> Tensor:
+    r"""Coordinates whose periodic ones are brought into $[-\pi, \pi)$."""
+    return by_kind(periodic, lambda z: z, wrap, z, dim=dim)
 
 
 def shortest(gap: Tensor, periodic: Sequence[bool], ends: tuple[Tensor, Tensor]) -> Tensor:

@@ -30,7 +30,7 @@ from ..utils.compiling import exporting
 from ..utils.shapes import check_count, describe
 from .base import Conditional, has_bounds
 from .bounded import log_tanh_slope
-from .circle import by_kind, wrap
+from .circle import by_kind, wrap_periodic
 from .conditioner import Conditioners, Stack
 from .density import Density, Points, check_density, columns
 from .gaussian import Dirac
@@ -166,7 +166,7 @@ class FlowDensity(Density):
             kept = None if self.kept is None else self.kept.reshape(m, self.kept.shape[-1])
             stack = flow.conditioners.stack(self.h.reshape(m, self.h.shape[-1]), kept, fold)
             rows, log_slope = (flow.back if back else flow.forth)(rows, stack)
-        rows = by_kind(flow.kinds, _same, wrap, rows, dim=1)
+        rows = wrap_periodic(flow.kinds, rows, dim=1)
         v = torch.stack([rows[:, flow.order.index(i)] for i in range(rows.shape[1])], -1)
         return v.view(*shape, v.shape[-1]), log_slope.expand(v.shape[:-1]).reshape(shape)
 

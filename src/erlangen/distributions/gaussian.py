@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ..utils.shapes import check_tensor, expands
 from .base import Conditional
-from .circle import LOG_TURN, by_kind, log_normal, log_wrapped_normal, wrap
+from .circle import LOG_TURN, by_kind, log_normal, log_wrapped_normal, wrap_periodic
 from .density import Density, Points
 from .heads import Head, check_scale, inverse_positive, positive
 from .noise import Noise
@@ -32,7 +32,7 @@ class Atom(Density):
 
     def __init__(self, loc: Tensor, periodic: Sequence[bool]) -> None:
         super().__init__(loc.shape[:-1], periodic, loc)
-        self.loc = by_kind(periodic, lambda z: z, wrap, loc)
+        self.loc = wrap_periodic(periodic, loc)
 
     @property
     def mean(self) -> Tensor:
@@ -128,7 +128,7 @@ class GaussianDensity(Density):
     @property
     def mean(self) -> Tensor:
         """The means (on the circle, the centre of symmetry)."""
-        return by_kind(self.periodic, lambda z: z, wrap, self.loc)
+        return wrap_periodic(self.periodic, self.loc)
 
     @property
     def mode(self) -> Tensor:
@@ -156,7 +156,7 @@ class GaussianDensity(Density):
     def draw(self, noise: Noise, *, pathwise: bool = True) -> Points:
         """Location and scale of standard normal noise."""
         delta = self.scale * noise.normal(len(self.periodic))
-        z = by_kind(self.periodic, lambda z: z, wrap, self.loc + delta)
+        z = wrap_periodic(self.periodic, self.loc + delta)
         log_q = self._log_prob(delta).sum(-1)
         return Points(z, noise.equal_weights(), log_q)
 

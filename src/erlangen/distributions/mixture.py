@@ -37,7 +37,7 @@ from .circle import (
     log_wrapped_normal,
     normal_cdf,
     normal_score,
-    wrap,
+    wrap_periodic,
     wrapped_normal_cdf,
     wrapped_normal_score,
 )
@@ -68,7 +68,7 @@ class MixtureDensity(Density):
         check_scale(scale, scale > 0)
         super().__init__(logits.shape[:-1], periodic, loc)
         # A mean that went round many times would have no digits left for the angle.
-        self.logits, self.loc, self.scale = logits, by_kind(periodic, lambda z: z, wrap, loc), scale.expand_as(loc)
+        self.logits, self.loc, self.scale = logits, wrap_periodic(periodic, loc), scale.expand_as(loc)
 
     @property
     def mean(self) -> Tensor:
@@ -97,7 +97,7 @@ class MixtureDensity(Density):
         log_pi = self.logits.log_softmax(-1)
         chosen, log_weights = noise.choose(log_pi)
         centre, spread = _pick(chosen, torch.cat((self.loc, self.scale), -1)).chunk(2, -1)
-        z = by_kind(self.periodic, lambda z: z, wrap, centre + spread * noise.normal(len(self.periodic)))
+        z = wrap_periodic(self.periodic, centre + spread * noise.normal(len(self.periodic)))
         if pathwise:
             rows, log_pi, loc, scale = self._rows(z)
             rows: Tensor = _MovedByWeights.apply(rows, log_pi, loc, scale, self.periodic)  # pyright: ignore[reportAssignmentType]

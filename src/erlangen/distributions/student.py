@@ -14,7 +14,7 @@ from torch.distributions.constraints import Constraint
 from ..utils.shapes import check_positive, check_tensor, check_true, expands
 from .base import Conditional
 from .bounded import BoundedDensity
-from .circle import by_kind, wrap
+from .circle import by_kind, wrap, wrap_periodic
 from .density import Density, Points
 from .heads import FLOOR, Head, check_scale
 from .noise import Noise
@@ -120,7 +120,7 @@ class StudentDensity(Density):
     @property
     def mode(self) -> Tensor:
         """The centres."""
-        return by_kind(self.periodic, lambda z: z, wrap, self.loc)
+        return wrap_periodic(self.periodic, self.loc)
 
     def entropy(self) -> Tensor:
         """The entropy, unless there is a truncation or a coordinate is periodic."""
@@ -133,7 +133,7 @@ class StudentDensity(Density):
         u = noise.uniform(len(self.periodic))
         scale = self.scale.expand_as(u)
         delta = by_kind(self.periodic, self._line, self._circle, u, scale)
-        z = by_kind(self.periodic, lambda z: z, wrap, self.loc + delta)
+        z = wrap_periodic(self.periodic, self.loc + delta)
         return Points(z, noise.equal_weights(), self._log_prob(delta))
 
     def _line(self, u: Tensor, scale: Tensor) -> Tensor:
