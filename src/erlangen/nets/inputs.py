@@ -9,27 +9,24 @@ from ..utils.shapes import check_tensor, describe
 __all__ = ["check_dropout", "check_images", "check_series", "check_square"]
 
 
-def check_images(x: object, channels: int, least: int) -> Tensor:
+def check_images(x: Tensor, channels: int, least: int) -> Tensor:
     """Returns a batch of images with the right channels and sides of at least `least`, else a `ValueError`."""
-    accepted = f"floating-point images (B, {channels}, H, W) with H, W >= {least}"
-    x = check_tensor("x", x, accepted)
-    ok = x.ndim == 4 and x.shape[1] == channels and min(x.shape[-2:]) >= least and x.is_floating_point()
-    return check_tensor("x", x, accepted, ok)
+    ok = isinstance(x, Tensor) and x.is_floating_point() and x.ndim == 4
+    ok = ok and x.shape[1] == channels and min(x.shape[-2:]) >= least
+    return check_tensor("x", x, f"floating-point images (B, {channels}, H, W) with H, W >= {least}", ok)
 
 
-def check_series(x: object, channels: int) -> Tensor:
+def check_series(x: Tensor, channels: int) -> Tensor:
     """Returns a batch of series with the right channels, else a `ValueError`."""
-    accepted = f"floating-point series (B, {channels}, L)"
-    x = check_tensor("x", x, accepted)
-    ok = x.ndim == 3 and x.shape[1] == channels and x.shape[-1] > 0 and x.is_floating_point()
-    return check_tensor("x", x, accepted, ok)
+    ok = isinstance(x, Tensor) and x.is_floating_point() and x.ndim == 3
+    ok = ok and x.shape[1] == channels and x.shape[-1] > 0
+    return check_tensor("x", x, f"floating-point series (B, {channels}, L)", ok)
 
 
-def check_square(x: object, channels: int, size: int) -> Tensor:
+def check_square(x: Tensor, channels: int, size: int) -> Tensor:
     """Returns a batch of images of one size with the right channels, else a `ValueError`."""
-    accepted = f"floating-point images (B, {channels}, {size}, {size})"
-    x = check_tensor("x", x, accepted)
-    return check_tensor("x", x, accepted, x.shape[1:] == (channels, size, size) and x.is_floating_point())
+    ok = isinstance(x, Tensor) and x.shape[1:] == (channels, size, size) and x.is_floating_point()
+    return check_tensor("x", x, f"floating-point images (B, {channels}, {size}, {size})", ok)
 
 
 def check_dropout(name: str, p: object) -> float:

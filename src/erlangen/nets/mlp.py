@@ -45,7 +45,6 @@ class MLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The features of each input."""
-        accepted = f"floating-point inputs (B, ...) of {self.inputs} values each"
-        x = check_tensor("x", x, accepted)
-        ok = x.ndim > 1 and x.shape[1:].numel() == self.inputs and x.is_floating_point()
-        return self.layers(check_tensor("x", x, accepted, ok).flatten(1))
+        ok = isinstance(x, Tensor) and x.ndim > 1 and x.shape[1:].numel() == self.inputs and x.is_floating_point()
+        check_tensor("x", x, f"floating-point inputs (B, ...) of {self.inputs} values each", ok)
+        return self.layers(x.flatten(1))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -89,7 +88,7 @@ class PixelDecoder(nn.Module):
     ) -> None:
         super().__init__()
         side, widths = _side(size) // 4, _filters(filters)[::-1]
-        cells = widths[0] * math.prod((side, side))
+        cells = widths[0] * side**2
         first = nn.Linear(check_count("inputs", inputs), check_count("hidden", hidden))
         self.layers = nn.Sequential(first, nn.GELU(), nn.LayerNorm(hidden), nn.Linear(hidden, cells))
         self.layers.append(nn.Unflatten(1, (widths[0], side, side)))
