@@ -23,6 +23,19 @@ def test_every_row_once_in_an_order_of_the_seed_and_the_epoch():
     assert all(torch.equal(x, y) for x, y in loader.epoch(0, CPU))
 
 
+def test_the_order_is_this_one_on_every_machine():
+    """Runs that are resumed elsewhere depend on it."""
+    first = [[9, 20, 13, 3, 22], [19, 4, 10, 17, 8], [11, 0, 21, 12, 6], [18, 16, 15, 1, 5], [2, 7, 14]]
+    torch.manual_seed(1)
+    assert rows(TensorLoader(torch.arange(23), batch_size=5), 1) == first
+
+
+@pytest.mark.parametrize(("seed", "epoch", "named"), [(0, -1, "epoch"), (0.5, 0, "seed")])
+def test_an_order_is_that_of_whole_numbers(seed, epoch, named):
+    with pytest.raises(ValueError, match=f"^{named}: received"):
+        rows(TensorLoader(torch.arange(4), batch_size=2, seed=seed), epoch)
+
+
 def test_the_last_batch_and_the_order_as_it_is():
     loader = TensorLoader(torch.arange(10), batch_size=4, shuffle=False, drop_last=True)
     assert rows(loader, 5) == [[0, 1, 2, 3], [4, 5, 6, 7]]

@@ -1,6 +1,5 @@
-"""Data sets: named ones, those drawn in code and those of the user; batches; a picture and a series."""
+"""Data sets: named ones, those drawn in code and those of the user; a picture and a series."""
 
-from .batches import batches
 from .bumps import warped_bumps
 from .cifar import cifar10
 from .derived import coloured, long_tail, long_tail_counts, rotated
@@ -33,7 +32,6 @@ __all__ = [
     "PosedSet",
     "Unreadable",
     "UnreadableImagesError",
-    "batches",
     "cache_folder",
     "cifar10",
     "coloured",

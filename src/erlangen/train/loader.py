@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from copy import copy
+from numbers import Integral
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from ..data.batches import order
+from ..utils.seeds import generator
 from ..utils.shapes import check_count, check_tensor, describe
 
 __all__ = ["Loader", "TensorLoader", "check_loader"]
@@ -75,7 +77,7 @@ class TensorLoader:
         return made
 
     def epoch(self, number: int, device: torch.device, start: int = 0) -> Iterator[tuple[Tensor, ...]]:
-        """The batches of an epoch, from `start` on, in the order of `data.batches`."""
+        """The batches of an epoch, from `start` on."""
         self._settle(device)
         home = self.tensors[0].device
         for rows in self.order(number)[start * self.batch_size :].to(home).split(self.batch_size):
@@ -101,6 +103,19 @@ class TensorLoader:
             if size > SHARE * torch.cuda.mem_get_info(device)[0]:
                 return
         self.tensors = tuple(tensor.to(device) for tensor in self.tensors)
+
+
+def order(n: int, *, seed: int, epoch: int) -> Tensor:
+    """The order of n rows in an epoch: a permutation that depends on nothing but the arguments.
+
+    Shape:
+        result: `(n,)`, int64, on the CPU.
+    """
+    for name, value in (("seed", seed), ("epoch", epoch)):
+        if not isinstance(value, Integral) or isinstance(value, bool) or value < 0:
+            raise ValueError(f"{name}: received {describe(value)}; accepted is an integer >= 0")
+    state = np.random.SeedSequence((int(seed), int(epoch))).generate_state(1, np.uint64)[0]
+    return torch.randperm(n, generator=generator(int(state >> np.uint64(1))))
 
 
 def _has_rows(x: object) -> bool:
