@@ -69,7 +69,6 @@ ARGUMENTS = {
     "crops": (lambda: CropEncoder(size=60), r"size: received 60; accepted is a multiple of 8"),
     "localiser": (lambda: Localiser(size=15), r"size: received 15; accepted is at least 16 with kernels of 5"),
     "filters": (lambda: SmallCNN(filters=(1, 2, 3)), r"filters: received tuple \(1, 2, 3\); accepted is a pair"),
-    "lr": (lambda: FixupResNet().parameter_groups(0.0), r"lr: received float 0.0"),
     "name": (lambda: build("vgg", classes=2), r"name: received str 'vgg'; accepted is one of lenet, fixup, conv13"),
     "name, no string": (lambda: build([], classes=2), r"name: received list"),
     "size": (lambda: build("preact18", classes=2, size=8), r"size: received 8; accepted is at least 16 for preact18"),

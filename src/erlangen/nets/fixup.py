@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..utils.shapes import check_count, check_positive
+from ..utils.shapes import check_count
 from .convolution import Convolution
 from .inputs import check_images
 from .rectified import rectified, shifted
@@ -108,16 +107,8 @@ class FixupResNet(nn.Module):
         return self.last(shifted(h, self.bias2))
 
     def scalar_parameters(self) -> list[nn.Parameter]:
-        """The biases and scales of one number each, in place of normalisation."""
-        return [p for p in self.parameters() if p.numel() == 1 and p is not self.last.bias]
+        """The biases and scales of one number each, in place of normalisation.
 
-    def parameter_groups(self, lr: float, *, ratio: float = 0.1) -> list[dict[str, Any]]:
-        """Groups for an optimiser: all other parameters at `lr`, the scalar ones at `ratio` times that.
-
-        A tenth is what the published code of Learning to Transform uses.
+        The published code of Learning to Transform trains them at a tenth of the rate of the others.
         """
-        check_positive("lr", lr)
-        scalars = self.scalar_parameters()
-        known = {id(p) for p in scalars}
-        others = [p for p in self.parameters() if id(p) not in known]
-        return [{"params": others, "lr": lr}, {"params": scalars, "lr": check_positive("ratio", ratio) * lr}]
+        return [p for p in self.parameters() if p.numel() == 1 and p is not self.last.bias]
