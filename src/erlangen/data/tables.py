@@ -128,12 +128,12 @@ class Table(NamedTuple):
     """What a `.csv` holds.
 
     Attributes:
-        names: of the columns, if the first line has any.
+        names: of the columns; none if the first line has none.
         rows: the cells.
         lines: the line of each row in the file.
     """
 
-    names: list[str] | None
+    names: list[str]
     rows: list[list[str]]
     lines: list[int]
 
@@ -159,15 +159,15 @@ class Table(NamedTuple):
             got = f"line {lines[0]}: received one cell, {head[0][:40]!r}"
             raise ValueError(f"{got}; accepted are cells between commas or semicolons")
         if not named and (not words(head[1:]) or all(map(COMMAS.fullmatch, head))) and not _counts(head):
-            return cls(None, rows, lines)
+            return cls([], rows, lines)
         if not head[0]:
             raise ValueError("received a first column without a name, such as an index; accepted is one with a name")
         return cls(head, rows[1:], lines[1:])
 
     def column(self, name: str, role: str) -> int:
         """The place of a column that the user has named."""
-        if self.names is None or name not in self.names:
-            have = "there is no line of names" if self.names is None else f"the columns are {shorten(self.names)}"
+        if name not in self.names:
+            have = f"the columns are {shorten(self.names)}" if self.names else "there is no line of names"
             none = ", or is None where there is none" if role == "label" else ""
             raise ValueError(f"{role}={name!r}, but {have}; {role} names a column{none}")
         if self.names.count(name) > 1:
@@ -180,7 +180,7 @@ class Table(NamedTuple):
         try:
             return value_of(cell)
         except ValueError:
-            name = place + 1 if self.names is None or place >= len(self.names) else repr(self.names[place])
+            name = repr(self.names[place]) if place < len(self.names) else place + 1
             where = f"line {self.lines[row]}, column {name}: received {cell!r}"
             raise ValueError(f"{where}; accepted is a number such as 1.5, or nothing where it is missing") from None
 
@@ -194,19 +194,19 @@ class Table(NamedTuple):
 
     def wide(self, label: str | None, path: Path) -> tuple[list[np.ndarray], list[str]]:
         """One series to a row."""
-        bare = self.names is None and label == "label"
+        bare = not self.names and label == "label"
         at = None if label is None else 0 if bare else self.column(label, "label")
         if at:
             self._check_cells(at + 1)
         if bare:
             self._check_classes()
-        if self.names is not None:
-            self._check_named(self.names)
+        if self.names:
+            self._check_named()
             check_moments([name for i, name in enumerate(self.names) if i != at], path)
-        named = range(max(map(len, self.rows), default=0)) if self.names is None else self._named()
+        named = self._named() if self.names else range(max(map(len, self.rows), default=0))
         places = [[i for i in named if i != at and i < len(row)] for row in self.rows]
         signals = [np.array([self.number(k, i) for i in own]) for k, own in enumerate(places)]
-        if self.names is None:
+        if not self.names:
             self._check_axis(signals)
         return signals, [self.label(k, at) for k in range(len(self.rows))]
 
@@ -214,14 +214,14 @@ class Table(NamedTuple):
         self, label: str | None, series: str, *, time: str | None, unequal: Unequal, path: Path
     ) -> tuple[list[np.ndarray], list[str]]:
         """One moment to a row."""
-        told = [series] if series in (self.names or ()) else _parts(series)
+        told = [series] if series in self.names else _parts(series)
         at = [self.column(name, "series") for name in told]
         kind = None if label is None else self.column(label, "label")
         when = None if time is None else self.column(time, "time")
-        self._check_cells(count := len(self.names or ()), count)
-        self._check_named(self.names or [])
+        self._check_cells(len(self.names), len(self.names))
+        self._check_named()
         if not (channels := [i for i in self._named() if i not in (*at, kind, when)]):
-            raise ValueError(f"received the columns {shorten(self.names or [])}; accepted is one more, with values")
+            raise ValueError(f"received the columns {shorten(self.names)}; accepted is one more, with values")
         members: dict[str, list[int]] = {}
         for k in range(len(self.rows)):
             members.setdefault(self._series(k, at), []).append(k)
@@ -232,20 +232,20 @@ class Table(NamedTuple):
         else:
             _mention_apart(members, path)
         signals = [np.array([[self.number(k, i) for k in rows] for i in channels]) for rows in members.values()]
-        _mention_channels([(self.names or [])[i] for i in channels], signals, path)
+        _mention_channels([self.names[i] for i in channels], signals, path)
         return signals, [self._one_label(name, rows, kind) for name, rows in members.items()]
 
     def _series(self, row: int, places: Sequence[int]) -> str:
         """To which series a row belongs: its values in some columns, those with commas as quoted, to be told apart."""
         values = [whole(self.rows[row][i]) for i in places]
         if "" in values:
-            name = (self.names or [])[places[values.index("")]]
+            name = self.names[places[values.index("")]]
             raise ValueError(f"line {self.lines[row]}: received no {name!r}; accepted is one for each moment")
         return values[0] if len(values) == 1 else ", ".join(repr(v) if "," in v else v for v in values)
 
     def _named(self) -> list[int]:
         """The columns that have a name; others have no values."""
-        return [i for i, name in enumerate(self.names or ()) if name]
+        return [i for i, name in enumerate(self.names) if name]
 
     def _check_classes(self) -> None:
         """Refuses to take moments for classes, where no line of names says which column has these."""
@@ -269,12 +269,12 @@ class Table(NamedTuple):
             if len(row) < least or (most is not None and len(row) > most):
                 raise ValueError(f"line {line} has {len(row)} cells, not {'at least ' if most is None else ''}{least}")
 
-    def _check_named(self, names: Sequence[str]) -> None:
+    def _check_named(self) -> None:
         """Refuses values without a name: where each row has one more than there are, its first is another's."""
         for line, row in zip(self.lines, self.rows, strict=True):
-            if any(map(str.strip, row[len(names) :])):
-                raise ValueError(f"line {line} has {len(row)} cells, more than the {len(names)} names of columns")
-            if bare := [cell for cell, name in zip(row, names, strict=False) if cell.strip() and not name]:
+            if any(map(str.strip, row[len(self.names) :])):
+                raise ValueError(f"line {line} has {len(row)} cells, more than the {len(self.names)} names of columns")
+            if bare := [cell for cell, name in zip(row, self.names, strict=False) if cell.strip() and not name]:
                 got = f"{bare[0].strip()!r} in a column without a name"
                 raise ValueError(f"line {line}: received {got}; accepted are values with one")
 
