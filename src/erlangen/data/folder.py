@@ -224,7 +224,9 @@ def background_of(files: Iterable[Path]) -> int | None:
     some = every[:: -(-len(every) // MANY) or 1]
     with quiet_bombs(), ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
         levels = [level for level in pool.map(partial(_seen, look=opaque_level), some) if level is not None]
-    return None if not levels else 255 if sum(levels) / len(levels) < 0.5 else 0
+    if not levels:
+        return None
+    return 255 if sum(levels) / len(levels) < 0.5 else 0
 
 
 def _target(size: object) -> tuple[int, int] | None:

@@ -178,7 +178,8 @@ def glyphs(
     for name, count in (("n", n), ("modes", modes), ("size", size)):
         check_count(name, count)
     widest = math.pi / (2 * modes)
-    spread = (math.pi / 4 if modes == 1 else widest) if spread is None else spread
+    if spread is None:
+        spread = math.pi / 4 if modes == 1 else widest
     if not isinstance(spread, int | float) or not 0 <= spread <= widest * (1 + 1e-9):
         raise ValueError(f"spread: received {spread!r}; accepted is 0 to {widest:.4f} radians, where the classes touch")
     if figures is not None and len(figures) != 2:

@@ -259,8 +259,10 @@ def _reduced(sizes: Iterable[tuple[int, int]]) -> Size:
     if one is None:
         return None
     share = max(LARGEST / max(one), LEAST / min(one))
+    if share >= 1:
+        return None
     height, width = round(one[0] * share), round(one[1] * share)
-    return None if share >= 1 else height if height == width else (height, width)
+    return height if height == width else (height, width)
 
 
 def _check_size(size: object) -> None:

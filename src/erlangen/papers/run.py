@@ -66,7 +66,8 @@ def reproduce(
         RuntimeError: what the first that failed said, when the others are done.
         OSError, ValueError: rows have no place, or what is stored there cannot be read; nothing was run.
     """
-    jobs = (min(len(seeds), MOST, os.cpu_count() or 1) if device == "cuda" else 1) if jobs is None else jobs
+    if jobs is None:
+        jobs = min(len(seeds), MOST, os.cpu_count() or 1) if device == "cuda" else 1
     configs = {e.id: [e.config(smoke=smoke, device=device, seed=s, **changes or {}) for s in seeds] for e in chosen}
     for experiment in chosen:  # what could not be stored is refused before hours of training, not after
         read(experiment, folder)

@@ -153,16 +153,18 @@ def _whole(data: str, added: float, which: tuple[int, ...], split: str, size: in
 
 def data_set(config: Training, split: str, n: int | None = None) -> DataSet:
     """The first n of what is trained or tested on."""
-    small = config.data == "sprites" and config.inputs < 1000
-    whole = sprites(config.inputs, seed=int(split != "train"), size=config.size) if small else None
-    whole = whole or _whole(config.data, config.added, config.which, split, config.size)
-    n = (config.inputs if split == "train" else None) if n is None else n
-    if config.balanced and split == "train" and n is not None:
+    if config.data == "sprites" and config.inputs < 1000:
+        whole = sprites(config.inputs, seed=int(split != "train"), size=config.size)
+    else:
+        whole = _whole(config.data, config.added, config.which, split, config.size)
+    if n is None and split == "train":
+        n = config.inputs
+    if config.balanced and split == "train":
         return _balanced(whole, n, config.seed)
-    return whole.subset(torch.arange(min(len(whole), len(whole) if n is None else n)))
+    return whole.subset(torch.arange(len(whole))[:n])
 
 
-def _balanced(data: DataSet, n: int, seed: int) -> DataSet:
+def _balanced(data: DataSet, n: int | None, seed: int) -> DataSet:
     """The first ones of each class in an order that is drawn, then the second ones, up to n."""
     order = torch.randperm(len(data), generator=generator(seed))
     of_class = data.y[order, None] == torch.arange(len(data.classes))
