@@ -20,6 +20,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from ..utils.errors import reason
+
 __all__ = ["Checkpoints", "Snapshot", "Unreadable"]
 
 LOG = logging.getLogger("erlangen.train")
@@ -100,7 +102,7 @@ class Checkpoints:
             try:
                 snapshot = load(path)
             except DAMAGED as error:
-                failed.append(f"{path} ({_short(error)})")
+                failed.append(f"{path} ({reason(error)})")
                 continue
             if failed:
                 LOG.warning("%s cannot be read, it is damaged; going on from %s", " and ".join(failed), path)
@@ -154,7 +156,3 @@ def _flush(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-def _short(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:120]
