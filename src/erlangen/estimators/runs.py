@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from ..models import Averaged
 from ..objectives import METHODS
+from ..utils.errors import reason
 from ..utils.io import read_json, write_bytes, write_json
 from ..utils.seeds import seeded
 from ..utils.shapes import check_count, check_tensor
@@ -149,8 +150,8 @@ def read_config(folder: Path, record: Mapping[str, Any]) -> RunConfig:
         if config.method not in METHODS:
             raise ValueError(f"method: received {config.method!r}; accepted is one of {', '.join(METHODS)}")
     except (KeyError, TypeError, ValueError) as error:
-        reason = f"no {error}" if isinstance(error, KeyError) else error
-        raise ValueError(f"{folder / CONFIG}: damaged, or of another version ({reason}); {AGAIN}") from error
+        why = f"no {error}" if isinstance(error, KeyError) else error
+        raise ValueError(f"{folder / CONFIG}: damaged, or of another version ({why}); {AGAIN}") from error
     return config
 
 
@@ -174,9 +175,8 @@ def load_weights(folder: Path, model: nn.Module) -> None:
             model.to(kinds.pop())
         model.load_state_dict(weights)
     except (SafetensorError, RuntimeError) as error:
-        reason = (str(error).splitlines() or [""])[0]
         again = "a run that is resumed writes it again from its checkpoint"
-        raise ValueError(f"{folder / WEIGHTS}: not readable ({reason}); {again}") from error
+        raise ValueError(f"{folder / WEIGHTS}: not readable ({reason(error)}); {again}") from error
 
 
 def load_run(folder: str | os.PathLike[str], *, device: torch.device | str = "cpu") -> Run:
