@@ -38,7 +38,7 @@ __all__ = [
 DPI = 200  # two pixels to one of the page
 RING, COLUMN = 232, 190  # of distributions, in pixels of the page
 LONGEST = 24  # characters of the name of a class
-BLUE, ORANGE, VIOLET, GREEN = COLOURS
+BLUE, ORANGE = COLOURS[:2]
 RIGHT: Any = {"ha": "right", "va": "center"}
 LOOK: dict[Any, Any] = RC | {
     "xtick.labelsize": 8,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,8 +16,6 @@ from .history import History, Log
 from .judge import Judge
 
 __all__ = ["Member"]
-
-LOG = logging.getLogger("erlangen.train")
 
 
 class Member:
