@@ -38,7 +38,7 @@ class Conv13(nn.Module):
         super().__init__()
         self.channels = check_count("channels", channels)
         check_count("classes", classes)
-        self.dropout = nn.Dropout2d(check_dropout("dropout", dropout))
+        self.dropout = nn.Dropout2d(check_dropout(dropout))
         k = check_count("width", width)
         self.group1 = nn.Sequential(*_convolutions(channels, k, k, 2 * k))
         self.group2 = nn.Sequential(*_convolutions(2 * k, 2 * k, 2 * k, 2 * k))

@@ -29,8 +29,8 @@ def check_square(x: Tensor, channels: int, size: int) -> Tensor:
     return check_tensor("x", x, f"floating-point images (B, {channels}, {size}, {size})", ok)
 
 
-def check_dropout(name: str, p: object) -> float:
+def check_dropout(p: object) -> float:
     """Returns `p` as a float when it is a probability below 1, else a `ValueError`."""
     if not isinstance(p, int | float) or isinstance(p, bool) or not 0 <= p < 1:
-        raise ValueError(f"{name}: received {describe(p)}; accepted is a probability, 0 <= {name} < 1")
+        raise ValueError(f"dropout: received {describe(p)}; accepted is a probability, 0 <= dropout < 1")
     return float(p)

@@ -35,7 +35,7 @@ class MLP(nn.Module):
         if not isinstance(hidden, Sequence) or not hidden:
             raise ValueError(f"hidden: received {describe(hidden)}; accepted is a sequence of widths, such as (64, 32)")
         widths = (inputs, *(check_count("hidden", width) for width in hidden))
-        p = check_dropout("dropout", dropout)
+        p = check_dropout(dropout)
         self.layers = nn.Sequential()
         for a, b in pairwise(widths):
             self.layers.extend((nn.Linear(a, b), nn.GELU(), nn.LayerNorm(b), nn.Dropout(p)))

@@ -51,7 +51,7 @@ class SeriesLocaliser(nn.Module):
         self.body = _convolutions(channels, widths, kernels)
         self.bins = check_count("bins", bins)
         self.features = widths[-1] * bins
-        self.dropout = nn.Dropout(check_dropout("dropout", dropout))
+        self.dropout = nn.Dropout(check_dropout(dropout))
 
     def forward(self, x: Tensor) -> Tensor:
         """The features of each series."""

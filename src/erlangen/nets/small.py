@@ -84,7 +84,7 @@ class SmallCNN(nn.Module):
         super().__init__()
         self.body = Localiser(channels, size=size, filters=filters)
         self.hidden = nn.Linear(self.body.features, check_count("hidden", hidden))
-        self.dropout = nn.Dropout(check_dropout("dropout", dropout))
+        self.dropout = nn.Dropout(check_dropout(dropout))
         self.last = nn.Linear(hidden, check_count("classes", classes))
 
     def forward(self, x: Tensor) -> Tensor:

@@ -224,7 +224,6 @@ def compute_families(
     progress: Progress | None = None,
     *,
     budget: Budget | None = None,
-    families: tuple[str, ...] = tuple(FAMILIES),
     workers: int | None = None,
 ) -> list[Path]:
     """Fits every family to every problem and stores rows (`families.json`) and densities (`families.npz`).
@@ -233,22 +232,21 @@ def compute_families(
         folder: where to; made if it is missing.
         progress: called with the share done, from 0 to 1, and what was done last.
         budget: of each fit; the default one if None.
-        families: which of `FAMILIES`.
         workers: the number of processes; as many as there are processors if None.
 
     Returns:
         The two files. Of each family and problem the density of the seed with the median divergence is stored.
     """
     tell, budget, start = progress or (lambda share, what: None), budget or Budget(), time.perf_counter()
-    jobs = [(f, p, seed, budget) for f in reversed(families) for p in PROBLEMS for seed in budget.seeds]
+    jobs = [(f, p, seed, budget) for f in reversed(FAMILIES) for p in PROBLEMS for seed in budget.seeds]
     rows, images = [], {}
     for row, image in _all_fitted(jobs, workers or os.cpu_count() or 1):
         rows.append(row)
         images[row["family"], row["problem"], row["seed"]] = image
         tell(len(rows) / len(jobs), f"{row['family']} on {row['problem']}")
-    rows.sort(key=lambda r: (families.index(r["family"]), list(PROBLEMS).index(r["problem"]), r["seed"]))
+    rows.sort(key=lambda r: (list(FAMILIES).index(r["family"]), list(PROBLEMS).index(r["problem"]), r["seed"]))
     kept = {f"target/{name}": target_image(problem) for name, problem in PROBLEMS.items()}
-    for family in families:
+    for family in FAMILIES:
         for name in PROBLEMS:
             ranked = sorted((r for r in rows if (r["family"], r["problem"]) == (family, name)), key=lambda r: r["kl"])
             kept[f"{family}/{name}"] = images[family, name, ranked[len(ranked) // 2]["seed"]]
