@@ -168,22 +168,12 @@ class StackEngine(Engine):
     def _update(self, name: str, optimiser: Any) -> None:
         parameters, clip = self.groups[name], self.settings[name].clip
         if clip is not None:
-            self._clip(parameters, clip)
+            _clip(parameters, clip)
         before = [p.clone() for p in parameters] if name in self.ratios else []
         optimiser.step()
         for p, old in zip(parameters, before, strict=False):
             ratio = _beside(self.ratios[name].to(p.dtype), p)
             p.copy_(torch.lerp(old, p, ratio))
-
-    def _clip(self, parameters: Sequence[Tensor], clip: float) -> None:
-        """As `torch.nn.utils.clip_grad_norm_` does, for each objective."""
-        slopes = [p.grad for p in parameters if p.grad is not None]
-        if not slopes:  # of a group that a burn-in leaves alone
-            return
-        norms = torch.stack([slope.reshape(len(slope), -1).norm(dim=1) for slope in slopes]).norm(dim=0)
-        factor = (clip / (norms + 1e-6)).clamp(max=1.0)
-        for slope in slopes:
-            slope.mul_(_beside(factor, slope))
 
     def rates_now(self) -> list[dict[str, float]]:
         """The learning rates of each objective, by group."""
@@ -210,6 +200,17 @@ class StackEngine(Engine):
         """Whether all weights of each objective are; waits for the device."""
         each = [p.isfinite().reshape(len(p), -1).all(1) for p in self.objective.parameters()]
         return torch.stack(each).all(0).tolist()
+
+
+def _clip(parameters: Sequence[Tensor], clip: float) -> None:
+    """As `torch.nn.utils.clip_grad_norm_` does, for each objective."""
+    slopes = [p.grad for p in parameters if p.grad is not None]
+    if not slopes:  # of a group that a burn-in leaves alone
+        return
+    norms = torch.stack([slope.reshape(len(slope), -1).norm(dim=1) for slope in slopes]).norm(dim=0)
+    factor = (clip / (norms + 1e-6)).clamp(max=1.0)
+    for slope in slopes:
+        slope.mul_(_beside(factor, slope))
 
 
 def _beside(numbers: Tensor, p: Tensor) -> Tensor:

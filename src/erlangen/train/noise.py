@@ -173,19 +173,20 @@ class MemberNoise(TorchDispatchMode):
             return self._draw(func, (self.turn - 1) % len(self.states), args, kwargs)
         if name not in DRAWS:
             return func(*args, **kwargs)
-        drawn = [self._draw(func, m, self._own(m, args), kwargs) for m in range(len(self.states))]
+        drawn = [self._draw(func, m, _own(m, args), kwargs) for m in range(len(self.states))]
         if func._schema.name.endswith("_"):  # in place
             return args[0]
         return tuple(map(torch.stack, zip(*drawn, strict=True))) if isinstance(drawn[0], tuple) else torch.stack(drawn)
-
-    def _own(self, m: int, args: tuple[Any, ...]) -> list[Any]:
-        """Arguments of one objective. A tensor that all share, such as a mean, has a dimension less than the mapped."""
-        rank = max((a.ndim for a in args if isinstance(a, Tensor)), default=0)
-        own = [a[m] if isinstance(a, Tensor) and a.ndim == rank else a for a in args]
-        return [a[1:] if isinstance(a, list) else a for a in own]
 
     def _draw(self, func: Any, m: int, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         self.generator.set_state(self.states[m])
         drawn = func(*args, **kwargs)
         self.states[m] = self.generator.get_state()
         return drawn
+
+
+def _own(m: int, args: tuple[Any, ...]) -> list[Any]:
+    """Arguments of one objective. A tensor that all share, such as a mean, has a dimension less than the mapped."""
+    rank = max((a.ndim for a in args if isinstance(a, Tensor)), default=0)
+    own = [a[m] if isinstance(a, Tensor) and a.ndim == rank else a for a in args]
+    return [a[1:] if isinstance(a, list) else a for a in own]
