@@ -192,7 +192,7 @@ def _gathered(
 
 
 def looked_at(files: Iterable[Path], look: Callable[[Path], T | None]) -> Iterator[T]:
-    """What is seen of one picture after another, where anything is."""
+    """What `look` returns for each file, in turn, without None; files that it fails for are skipped."""
     with quiet_bombs():
         for file in files:
             if (seen := _seen(file, look)) is not None:

@@ -73,7 +73,7 @@ def stack_series(
     longest, widths = max((trimmed[i].shape[1] for i in kept), default=0), {one.shape[1] for one in whole}
     target = length or longest
     if unequal == "raise" != missing and len(widths) == 1 and min(widths) >= target >= longest:
-        # They came in one length: what lacks at the end of some is as what lacks elsewhere.
+        # All came in one length: missing values at the end are then treated like those in the middle.
         trimmed = [one[:, :target] for one in whole]
         kept = sorted(set(kept) & set(_kept(trimmed, missing)))
     if not kept:

@@ -89,7 +89,7 @@ def kept_many(
 
 @contextmanager
 def _going(paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
-    """Where to go on with a training of models that go to these files, and then its end.
+    """The settings with which a training of models goes on where it was cut short; at its end checkpoints are removed.
 
     Of two processes that train the same, the second starts at the beginning and leaves no checkpoints.
     """

@@ -91,7 +91,7 @@ def _origin(experiment: Experiment, stored: Results) -> str:
 
 
 def _otherwise(experiment: Experiment, stored: Results) -> str:
-    """Which settings stored runs had that a run would not have now; those that came later count if they matter."""
+    """The settings in which stored runs differ from a run of now; one that came later counts unless at its default."""
     now, usual, had = _leaves(plain(experiment.full)), _usual(experiment.full), Counter[str]()
     chosen = SET_BY_HAND.union(experiment.apart)
     for run in stored.runs:

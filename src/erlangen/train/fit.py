@@ -138,7 +138,7 @@ def _loaded(run: Run, loader: Loader, epoch: int, start: int = 0) -> Iterator[Se
 
 @contextmanager
 def _finite(run: Run, batch: Sequence[Tensor]) -> Iterator[None]:
-    """Where inputs are fine, and at first so was what is made of them, what is not finite is a run that diverged."""
+    """Takes values that are not finite for a run that diverged, unless it is the first step, or inputs have them."""
     try:
         yield
     except NotFinite:

@@ -37,7 +37,7 @@ class Stack(Objective):
         for place, other in enumerate(objectives[1:], start=1):
             _check_alike(objectives[0], other, place)
         self.count = len(objectives)
-        # Not registered: its parameters only have the names and places of those that are trained.
+        # In a tuple, so that torch does not register it: its parameters are not trained, the stacked ones are.
         self._model = (copy.deepcopy(objectives[0]),)
         self.names: dict[str, str] = {}
         for name, parts in _tensors(objectives).items():

@@ -28,6 +28,6 @@ def processes(jobs: int, threads: int = 1) -> Iterator[ProcessPoolExecutor]:
 
 
 def _quietly(threads: int) -> None:
-    """What stops a process is the one that started it."""
+    """Leaves interrupts to the process that started this one, which stops it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(threads)
