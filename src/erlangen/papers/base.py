@@ -97,7 +97,7 @@ class Experiment:
     paper: tuple[Claim, ...]
     compute: Callable[[Any], list[Row]]
     show: Callable[[Rows], Figure]
-    keys: tuple[str, ...]
+    keys: tuple[str, ...] = ("method", "dataset", "seed")
     compare: Callable[[list[Row]], list[Row]] = list
     shows: str | None = None
     apart: tuple[str, ...] = ()
@@ -153,22 +153,9 @@ class Experiment:
         return [dataclasses.replace(config, **dict(choice)) for choice in choices]
 
 
-def experiment(
-    id: str,
-    run: Callable[[Any], list[Row]],
-    show: Callable[[Rows], Figure],
-    *,
-    full: Any,
-    smoke: Any,
-    paper: Sequence[Claim],
-    keys: Sequence[str] = ("method", "dataset", "seed"),
-    compare: Callable[[list[Row]], list[Row]] = list,
-    shows: str | None = None,
-    apart: Sequence[str] = (),
-) -> Experiment:
-    """What a paper's file ends with; the docstring of the file tells what the experiment is about."""
-    about = sys.modules[show.__module__].__doc__ or ""
-    return Experiment(id, about, full, smoke, tuple(paper), run, show, tuple(keys), compare, shows, tuple(apart))
+def experiment(id: str, run: Callable[[Any], list[Row]], show: Callable[[Rows], Figure], **others: Any) -> Experiment:
+    """What a paper's file ends with: `others` are attributes, and the docstring of the file says what it is about."""
+    return Experiment(id, about=sys.modules[show.__module__].__doc__ or "", compute=run, show=show, **others)
 
 
 def tidy(rows: Sequence[Row], keys: Sequence[str]) -> list[Row]:
