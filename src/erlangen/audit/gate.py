@@ -30,7 +30,7 @@ from torch import Tensor
 from ..metrics import Bootstrap, measured
 from ..utils.seeds import generator
 from ..utils.shapes import check_count, check_weight, describe
-from .measuring import METRICS
+from .measuring import METRICS, OF_INPUTS
 from .record import is_whole
 
 __all__ = ["GATED", "Drop", "Verdict", "compare", "sign_test"]
@@ -107,11 +107,10 @@ def compare(
             accepted = "the whole record of an audit (see Audit.record and read_audit)"
             raise ValueError(f"{name}: received {type(record).__name__}; accepted is {accepted}")
     metrics = [metrics] if isinstance(metrics, str) else metrics
-    known = [name for name in METRICS if name != "ece"]
-    if not isinstance(metrics, Collection) or not metrics or any(name not in known for name in metrics):
-        accepted = f"{', '.join(known)}, which every input has"
+    if not isinstance(metrics, Collection) or not metrics or any(name not in OF_INPUTS for name in metrics):
+        accepted = f"{', '.join(OF_INPUTS)}, which every input has"
         raise ValueError(f"metrics: received {describe(metrics)}; accepted are some of {accepted}")
-    if audit["data"].get("digest") != baseline["data"].get("digest"):
+    if audit["data"]["digest"] != baseline["data"]["digest"]:
         got = f"an audit of other images{_sizes(audit, baseline)}"
         raise ValueError(f"baseline: received {got}; accepted is one of the same images: audit both models anew")
     _check_margin(margin, metrics)
@@ -168,7 +167,7 @@ def _check_outputs(audit: Mapping[str, Any], baseline: Mapping[str, Any], metric
     apart = {metric for kind in _differ(audit, baseline) for metric in DEPENDING[kind]}
     if lost := [metric for metric in metrics if metric in apart]:
         got = f"{', '.join(lost)} of {_outputs(audit)} in the audit and of {_outputs(baseline)} in the baseline"
-        rest = ", ".join(name for name in METRICS if name != "ece" and name not in apart)
+        rest = ", ".join(name for name in OF_INPUTS if name not in apart)
         raise ValueError(f"metrics: received {got}; accepted are audits of the same outputs, or {rest}")
 
 

@@ -17,10 +17,11 @@ from ..utils.seeds import apart
 from .ladder import Step
 from .subject import Subject
 
-__all__ = ["METRICS", "Outcome", "Value", "calibration", "outcome", "predict", "shares"]
+__all__ = ["METRICS", "OF_INPUTS", "Outcome", "Value", "calibration", "outcome", "predict", "shares"]
 
 # What is measured, and whether more of it is better.
 METRICS = {"accuracy": True, "consistency": True, "li": False, "di": False, "si": True, "ece": False}
+OF_INPUTS = tuple(name for name in METRICS if name != "ece")  # of which each input has a value
 FLAT = 1 / 255  # an image whose pixels differ by less shows nothing
 
 

@@ -118,7 +118,7 @@ def notes_of(audit: Audit) -> list[str]:
         notes.append(f"Saliency similarity (SI) and sensitivity are measured on {_images(len(data['seen']))}.")
     if model["probabilities"]:
         notes.append("The model gives probabilities; their logarithms take the place of logits.")
-    if model.get("sigmoids"):  # which older audits do not say
+    if model["sigmoids"]:
         notes.append(
             "All outputs of the model lie between 0 and 1 and do not sum to one, as those of independent sigmoids: "
             "give logits, from before the sigmoid. Calibration, LI, DI and blindness mean little here; accuracy and "
