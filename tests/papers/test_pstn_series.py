@@ -71,7 +71,7 @@ def test_the_weight_is_chosen_on_what_was_set_aside(monkeypatch, drawn):
     best = {("held", 1e-5): (50.0, 0.1), ("held", 1e-4): (90.0, 0.9), ("test", 1e-3): (99.0, 0.0)}
     monkeypatch.setattr(table3, "trained", lambda training, device: (training, 0))
 
-    def scores(training, data, *, averaged):
+    def scores(training, data, *, averaged, batch):
         part = "held" if training.held else "test"
         assert averaged == (training.method != "cnn")
         accuracy, nll = best.get((part, training.weight), (50.0 + training.seed, 1.0))

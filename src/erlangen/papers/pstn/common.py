@@ -181,13 +181,13 @@ def predictions(model: Averaged, x: Tensor, *, averaged: bool, batch: int = 1000
     device, found = model.transform.bounds.device, []
     with seeded(0):
         for part in x.split(batch):
-            images = part.to(device) / 255
-            found.append((model(images).log_probs if averaged else model.classify(images).log_softmax(-1)).cpu())
+            seen = model.signal(part.to(device))
+            found.append((model(seen).log_probs if averaged else model.classify(seen).log_softmax(-1)).cpu())
     return torch.cat(found)
 
 
-def scores(model: Averaged, data: DataSet, *, averaged: bool) -> dict[str, float]:
+def scores(model: Averaged, data: DataSet, *, averaged: bool, batch: int = 1000) -> dict[str, float]:
     """Accuracy in percent, calibration error and negative log-likelihood."""
-    log_probs, y = predictions(model, data.x, averaged=averaged), data.y.cpu()
+    log_probs, y = predictions(model, data.x, averaged=averaged, batch=batch), data.y.cpu()
     accuracy = 100 * (log_probs.argmax(-1) == y).double().mean().item()
     return {"accuracy": accuracy, "ece": ece(log_probs, y).item(), "nll": nll(log_probs, y).item()}

@@ -29,7 +29,7 @@ from torch import Tensor
 from ...data import DataSet, DataUnavailableError, warped_bumps
 from ...data import load as load_set
 from ...distributions import Conditional, GlobalUniform, preset
-from ...metrics import ece, nll, two_sample_t
+from ...metrics import two_sample_t
 from ...models import Averaged
 from ...nets import SeriesCNN, SeriesLocaliser
 from ...objectives import PSTN, AveragedObjective, Plain
@@ -39,7 +39,7 @@ from ...utils.seeds import seeded
 from ..base import Row
 from ..cache import kept
 
-__all__ = ["OWN", "Training", "build", "data_set", "how", "name_of", "predictions", "scores", "summaries", "trained"]
+__all__ = ["OWN", "Training", "build", "data_set", "how", "name_of", "summaries", "trained"]
 
 PUBLISHED = 200  # epochs
 CELLS = 10
@@ -165,24 +165,6 @@ def _train(objective: AveragedObjective, config: Training, device: str, **going:
     loader = TensorLoader(x, data.y, batch_size=config.batch, seed=config.seed, drop_last=True)
     settings = replace(how(objective, config, device), **going)
     return {"alarms": torch.tensor(len(fit(objective, loader, settings).alarms))}
-
-
-@torch.no_grad()
-def predictions(model: Averaged, x: Tensor, *, averaged: bool, batch: int = 500) -> Tensor:
-    """The log-probabilities of series, averaged over warps or as they are, `(N, K)`, on the CPU."""
-    like, found = model.transform.bounds, []
-    with seeded(0):
-        for part in x.split(batch):
-            series = part.to(like)
-            found.append((model(series).log_probs if averaged else model.classify(series).log_softmax(-1)).cpu())
-    return torch.cat(found)
-
-
-def scores(model: Averaged, data: DataSet, *, averaged: bool) -> dict[str, float]:
-    """Accuracy in percent, calibration error and negative log-likelihood."""
-    log_probs = predictions(model, data.x, averaged=averaged)
-    accuracy = 100 * (log_probs.argmax(-1) == data.y).double().mean().item()
-    return {"accuracy": accuracy, "ece": ece(log_probs, data.y).item(), "nll": nll(log_probs, data.y).item()}
 
 
 def summaries(rows: list[Row], dataset: str) -> list[Row]:

@@ -26,8 +26,9 @@ from matplotlib.figure import Figure
 from ...report.style import MUTED
 from ..base import Claim, Row, Rows, experiment
 from ..draw import beside, sheet
+from .common import scores
 from .draw import NAMES, TINTS
-from .series import OWN, Training, data_set, name_of, scores, summaries, trained
+from .series import OWN, Training, data_set, name_of, summaries, trained
 
 METHODS = ("cnn", "stn", "pstn")
 DATASETS = ("FaceAll", "TwoPatterns", "Wafer", "PhalangesOutlinesCorrect", "UWaveGestureLibraryX")
@@ -110,7 +111,7 @@ def _row(config: Config, training: Training) -> Row:
     label = f"held, w = {training.weight:g}" if training.held else part
     row: Row = {"method": training.method, "dataset": name_of(training.dataset), "part": label, "seed": training.seed}
     row |= {"weight": training.weight, "scale": training.scale, "alarms": alarms}
-    return row | scores(model, data_set(training, part), averaged=training.method != "cnn")
+    return row | scores(model, data_set(training, part), averaged=training.method != "cnn", batch=500)
 
 
 def compare(rows: list[Row]) -> list[Row]:
