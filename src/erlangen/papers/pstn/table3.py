@@ -10,9 +10,8 @@ is over the sets whose official test part is at hand.
 
 Measured: accuracy on the test part in percent, negative log-likelihood, expected calibration error.
 
-Time: a step of P-STN has 160 warped series before 1.2 million parameters, 150 billion operations and two seconds on one
-core of a CPU: 40 hours for a repetition of all sets. On a GPU, with ten others beside it, a repetition takes one to
-five minutes.
+Time: a step of P-STN takes 150 billion operations, two seconds on one core of a CPU: 40 hours for a repetition of all
+sets. On a GPU, with ten others beside it, a repetition takes one to five minutes.
 """
 
 from __future__ import annotations
