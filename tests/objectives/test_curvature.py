@@ -95,6 +95,22 @@ def test_of_a_whole_set_from_few_inputs_and_outputs():
     assert torch.autograd.grad(exact(rows["w"], weight, precision, 32), precision)[0] / true > 5
 
 
+def test_of_many_classes_the_drawn_ones_say_what_all_do():
+    """Few of 50 count for an input. Were all as likely, memory would miss many, and say a fifth less."""
+    x, weights = 3 * draw(200, 10), {"w": draw(50, 10)}
+    own, found = Kronecker(weights["w"], 20), []
+    rows, weight = gradients(lambda w, x: w["w"] @ x, weights, (x,))
+    true = remembered(rows["w"], weight).complexity(rows["w"], weight, PRECISION, 200)
+    for step in range(120):
+        part = x[torch.randint(200, (32,), generator=torch_rng)]
+        rows, weight = gradients(lambda w, x: w["w"] @ x, weights, (part,), outputs=1)
+        own.add(rows["w"], weight)
+        if step >= 40 and step % 20 == 0:
+            own.refresh()
+            found.append(own.complexity(rows["w"], weight, PRECISION, 200))
+    torch.testing.assert_close(torch.stack(found).mean(), true, rtol=0.03, atol=0)
+
+
 def test_what_is_not_finite_is_no_error_here():
     """The loss says that the run diverges."""
     own = remembered(draw(4, 3, 2) * float("nan"))

@@ -1,6 +1,7 @@
 """LILA's objective: Laplace's approximation of the marginal likelihood, and what of it a part of the data gives."""
 
 import math
+from itertools import permutations
 
 import pytest
 import torch
@@ -67,14 +68,21 @@ def test_rows_are_of_the_curvature():
 
 
 def test_few_outputs_are_right_on_average():
+    """Each is drawn as often as its row of L weighs: p_k (1 - 2 p_k + |p|^2) of 1 - |p|^2."""
     scores, weights, inputs = setting()
     torch.manual_seed(0)
-    drawn = [together(*gradients(scores, weights, (inputs,), outputs=1)) for _ in range(60)]
-    kinds = {round(one.trace().item(), 9): one for one in drawn}
+    drawn = [together(*gradients(scores, weights, (inputs[:1],), outputs=1)) for _ in range(60)]
+    kinds = sorted({round(one.trace().item(), 9): one for one in drawn}.items())
     assert len(kinds) == 3  # one for each output
-    torch.testing.assert_close(sum(kinds.values()) / 3, curvature_of(scores, weights, inputs))
+    p = scores(weights, inputs[0]).softmax(-1)
+    chances = p * (1 - 2 * p + p.square().sum()) / (1 - p.square().sum())
+    true = curvature_of(scores, weights, inputs[:1])
+    known = [sum(c * one for c, (_, one) in zip(chances[list(o)], kinds, strict=True)) for o in permutations(range(3))]
+    assert min((one - true).norm() for one in known) < 1e-12
     every = together(*gradients(scores, weights, (inputs,), outputs=99))
     torch.testing.assert_close(every, curvature_of(scores, weights, inputs))
+    several = sum(together(*gradients(scores, weights, (inputs,), outputs=2)) for _ in range(400)) / 400
+    torch.testing.assert_close(several.trace(), curvature_of(scores, weights, inputs).trace(), rtol=0.02, atol=0)
 
 
 def test_rows_have_gradients_of_views_and_none_of_weights():
@@ -89,8 +97,9 @@ def test_rows_have_gradients_of_views_and_none_of_weights():
 
 def test_where_a_class_is_certain_gradients_are_finite():
     x = torch.tensor([[400.0, -400.0, 0.0]], requires_grad=True)
-    rows, _ = gradients(lambda w, x: w["w"] * x, {"w": torch.ones(3)}, (x,))
-    assert torch.autograd.grad(rows["w"].square().sum(), x)[0].isfinite().all()
+    for outputs in (None, 1):
+        rows, _ = gradients(lambda w, x: w["w"] * x, {"w": torch.ones(3)}, (x,), outputs)
+        assert torch.autograd.grad(rows["w"].square().sum(), x)[0].isfinite().all()
 
 
 def test_the_three_terms():
@@ -257,7 +266,7 @@ def test_many_are_trained_as_one():
         net = nn.Sequential(nn.Flatten(), nn.Linear(144, 2))
         transform = Affine("angle")
         model = Averaged(net, transform, GlobalUniform.over(transform, 1), samples=2, space="logit")
-        return MarginalLikelihood(model, 32, burn_in=1, inputs=4, views=2, outputs=2)
+        return MarginalLikelihood(model, 32, burn_in=1, inputs=4, views=2)
 
     def loader():
         return TensorLoader(x, y, batch_size=8, shuffle=False)

@@ -53,7 +53,8 @@ class MarginalLikelihood(AveragedObjective):
         inputs: so many of each batch are in the determinant of a step (of several processes in that of each).
         views: of each of these. The scatter of few, as of the model's samples, counts against wide ranges.
             inputs × views images, and inputs × outputs gradients of all weights, are in memory at a time.
-        outputs: so many of the classifier's are in the determinant of a step, drawn anew in each.
+        outputs: so many of the classifier's are in the determinant of a step, drawn anew for each of these inputs, and
+            the likelier the more they count.
         memory: the curvature is a mean over so many steps; of fewer it has more noise, of more it is older.
         precision: the initial $\delta$.
         **kwargs: burn_in, original and equivariance, see `AveragedObjective`. Precisions are kept in the burn-in.
@@ -179,13 +180,13 @@ def gradients(
     r"""The rows of $L^T J$ of B inputs, where $L = \mathrm{diag}(\sqrt p) - p \sqrt p^T$.
 
     As $L L^T = \mathrm{diag}(p) - p p^T$, the sum of their outer products, times the weight, is the mean of
-    $J^T \Lambda J$ over inputs, and in expectation is so of a part of the inputs and outputs.
+    $J^T \Lambda J$ over inputs, and in expectation is so of a part of the inputs and of rows.
 
     Args:
         scores: from weights by name, and what there is of one input, to its logits `(K,)`.
         weights: tensors by name; the result has no gradient of them.
         inputs: tensors `(B, ...)`.
-        outputs: so many of the K are in it, drawn at random, the same of all inputs; all if None.
+        outputs: so many rows of each input are drawn, see `_drawn`; all K if None or if there are no more.
 
     Returns:
         rows, `(B * outputs, ...)` for each tensor, and the weight of each.
@@ -198,15 +199,25 @@ def gradients(
     """
     held = {name: w.detach() for name, w in weights.items()}
 
-    def jacobian(*one: Tensor) -> tuple[dict[str, Tensor], Tensor]:
+    def jacobian(*one: Tensor) -> dict[str, Tensor]:
         logits, pull, *_ = vjp(lambda w: scores(w, *one), held)
         root = (logits.log_softmax(-1) / 2).exp()  # its gradient is finite where a probability is 0
         factor = root.diag() - root.unsqueeze(-1) * root.square()
         if outputs is not None and outputs < len(logits):
-            factor = factor[torch.rand(len(logits), device=logits.device).topk(outputs).indices]
-        return vmap(lambda row: pull(row)[0])(factor), logits
+            factor = _drawn(factor, outputs)
+        return vmap(lambda row: pull(row)[0])(factor)
 
-    jacobians, logits = vmap(jacobian, randomness="same")(*inputs)
-    count, classes = logits.shape
-    share = 1.0 if outputs is None else min(1.0, outputs / classes)
-    return {name: rows.flatten(0, 1) for name, rows in jacobians.items()}, 1 / (share * count)
+    jacobians = vmap(jacobian, randomness="different")(*inputs)
+    return {name: rows.flatten(0, 1) for name, rows in jacobians.items()}, 1 / len(inputs[0])
+
+
+def _drawn(factor: Tensor, count: int) -> Tensor:
+    """Some rows, drawn in proportion to their squares and made longer: $L L^T$ is the same in expectation.
+
+    Most rows of a confident classifier are nearly zero. Were all as likely, a few steps would miss what counts.
+    """
+    squares = factor.detach().square().sum(-1).clamp(min=torch.finfo(factor.dtype).tiny)
+    chances = squares / squares.sum()
+    below = chances.cumsum(-1) < torch.rand(count, 1, dtype=factor.dtype, device=factor.device)
+    rows = below.sum(-1).clamp(max=len(chances) - 1)
+    return factor[rows] / (count * chances[rows]).sqrt().unsqueeze(-1)
