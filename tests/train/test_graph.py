@@ -1,6 +1,7 @@
 """Steps that are replayed from a CUDA graph are the steps that would have been taken."""
 
 import gc
+from unittest.mock import MagicMock
 
 import pytest
 import torch
@@ -22,6 +23,19 @@ needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUD
 def test_a_graph_without_cuda_is_refused():
     with pytest.raises(ValueError, match="graph: received True for 1 processes on cpu; accepted is True for one"):
         fit(tiny(), data(), Config(accelerator="cpu", steps=1, graph=True))
+
+
+def test_steps_of_kinds_of_their_own_are_taken_as_they_are(monkeypatch):
+    """Nothing is recorded for them, and they do not wait for a collection of garbage, each of a tenth of a second."""
+    collected = []
+    monkeypatch.setattr(gc, "collect", lambda: collected.append(1))
+    for name in ("Stream", "current_stream", "stream"):
+        monkeypatch.setattr(torch.cuda, name, MagicMock())
+    graphs = Graphs()
+    monkeypatch.setattr(graphs, "_record", MagicMock(side_effect=AssertionError("recorded")))
+    taken = [graphs(lambda batch: {"loss": batch[0].sum()}, branch, (torch.ones(2),)) for branch in range(30)]
+    assert all(losses["loss"] == 2 and not replayed for losses, replayed in taken)
+    assert len(collected) == 1
 
 
 def trained(optimiser, tmp_path=None, steps=16, **changes):

@@ -47,8 +47,9 @@ class Graphs:
         """
         batch = tuple(batch)  # compiled code looks at the type: another one in the recording would compile there
         kind = (branch, *((x.shape, x.dtype) for x in batch))
-        if kind not in self.taken:
-            # Models, graphs and compiled code of an earlier run leave before this one, not in the midst of it.
+        if not self.taken:
+            # Models, graphs and compiled code of an earlier run leave before this one, not in the midst of it. Once: it
+            # takes as long as many steps, and some kinds have one step alone.
             gc.collect()
         if self.taken.setdefault(kind, 0) < WARM:
             self.taken[kind] += 1
