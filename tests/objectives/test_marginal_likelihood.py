@@ -292,6 +292,10 @@ def test_many_are_trained_as_one():
             lambda: MarginalLikelihood(averaged(net=lambda x: x.flatten(1)), 10),
             r"averaged: received a classifier without weights",
         ),
+        (
+            lambda: MarginalLikelihood(averaged(net=nn.Sequential(nn.Flatten(), nn.LazyLinear(3))), 10),
+            "averaged: received a classifier with weights that have no shape yet",
+        ),
         (lambda: MarginalLikelihood(averaged(), 0), "size: received int 0"),
         (lambda: MarginalLikelihood(averaged(), 10, views=0), "views: received int 0"),
         (lambda: MarginalLikelihood(averaged(), 10, outputs=0), "outputs: received int 0"),

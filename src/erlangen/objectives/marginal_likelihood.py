@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import vjp, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.parameter import is_lazy
 
 from ..distributions import quadrature
 from ..metrics.outputs import evaluating
@@ -86,6 +87,9 @@ class MarginalLikelihood(AveragedObjective):
         self.names = tuple(name for name, w in named if w.requires_grad)
         if not self.names:
             raise ValueError("averaged: received a classifier without weights to train; accepted is one with some")
+        if any(map(is_lazy, self._weights().values())):
+            got = "a classifier with weights that have no shape yet, of a lazy module"
+            raise ValueError(f"averaged: received {got}; accepted is one that has seen a batch, averaged(x)")
         start = torch.full((len(self.names),), check_positive("precision", precision)).log()
         self.log_precision = nn.Parameter(start.to(averaged.transform.bounds))
         count = check_count("memory", memory)
