@@ -51,7 +51,8 @@ class MarginalLikelihood(AveragedObjective):
     Args:
         averaged: the model, with `space="logit"`.
         size: the number of inputs of the training set.
-        inputs: so many of each batch are in the determinant of a step (of several processes in that of each).
+        inputs: so many of each batch are in the determinant of a step (of several processes in that of each; those of
+            the first are remembered, as DDP has its buffers).
         views: of each of these. The scatter of few, as of the model's samples, counts against wide ranges.
             inputs × views images, and inputs × outputs gradients of all weights, are in memory at a time.
         outputs: so many of the classifier's are in the determinant of a step, drawn anew for each of these inputs, and
