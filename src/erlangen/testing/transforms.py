@@ -175,9 +175,8 @@ def _gradients(transform: Transform, v: Tensor, x: Tensor, generator: torch.Gene
     v = torch.where(moves, 0.9 * v + 0.1 * draw(transform, v.shape[:-1], 0.4, generator), v)
     dv = torch.randn(v.shape, generator=generator, dtype=torch.float64) * moves
     dx = torch.randn(x.shape, generator=generator, dtype=torch.float64) * x
-    if any(getattr(part, "levels", False) for part in transform.modules()):
-        y = transform(x, v)
-        weight = weight * ((y > 0) & (y < 1)).all(1, keepdim=True)  # clips of levels may pass gradients through
+    if any(getattr(part, "levels", False) for part in transform.modules()):  # whose clips may pass gradients through
+        weight = weight * ((transform(x, v) - 0.5).abs() < 0.5).all(1, keepdim=True)
 
     def along(step: Tensor) -> Tensor:
         return (transform(x + step[1] * dx, v + step[0] * dv) * weight).sum()
