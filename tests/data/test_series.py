@@ -415,6 +415,10 @@ def test_times_may_be_dates(tmp_path, zone):
     write(tmp_path / "long.csv", f"trial,when,x\na,2025-03-31 23:59:59{zone},1\na,31.3.2025,2")
     with pytest.raises(ValueError, match=r"line 3, column 'when': received '31.3.2025'; accepted is a number, or a d"):
         load(tmp_path / "long.csv", series="trial", time="when", label=None)
+    rows = [f"a,2025-03-31 23:5{at}{zone},1" for at in ("7:00", "7:01.5", "9:00")]
+    write(tmp_path / "long.csv", "\n".join(["trial,when,x", *rows]))
+    with pytest.raises(ValueError, match=r"the series 'a' with steps of time from 1\.5 to 118\.5; accepted"):
+        load(tmp_path / "long.csv", series="trial", time="when", label=None)
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ SERIES = (".csv", ".ts", ".tsv")
 COMMAS = re.compile(r"[+-]?[0-9]+(,[0-9]+)?")  # numbers with decimal commas, which are refused, but are no names
 MANY = 10  # series that are not all of classes of their own, unless these are numbers of series, or moments
 AXIS = 8  # numbers that make an axis of moments, if they are evenly spaced
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH = datetime(2020, 1, 1, tzinfo=UTC)
 ROUNDED = 1.05  # the longest step over the shortest of an axis, whose numbers are rounded
 
 
@@ -291,7 +291,7 @@ class Table(NamedTuple):
         return [rows[k] for k in order]
 
     def _moment(self, row: int, place: int) -> float:
-        """A time: a number, or the microseconds of a date, which are whole, so that none is lost."""
+        """A time: a number, or the seconds of a date, of which double precision then keeps microseconds."""
         cell = self.rows[row][place].strip()
         try:
             return value_of(cell)
@@ -300,9 +300,9 @@ class Table(NamedTuple):
         try:
             date = datetime.fromisoformat(cell)
         except ValueError:
-            where = f"line {self.lines[row]}, column {(self.names or [])[place]!r}: received {cell!r}"
+            where = f"line {self.lines[row]}, column {self.names[place]!r}: received {cell!r}"
             raise ValueError(f"{where}; accepted is a number, or a date such as 2025-03-31T12:00:00.5") from None
-        return (date.replace(tzinfo=date.tzinfo or UTC) - EPOCH) / timedelta(microseconds=1)
+        return (date.replace(tzinfo=date.tzinfo or UTC) - EPOCH) / timedelta(seconds=1)
 
     def _check_paces(self, members: dict[str, list[int]], when: int) -> None:
         """Refuses series in steps of unlike lengths: the same number of them would be another time."""
