@@ -8,6 +8,8 @@ import torch
 from erlangen.distributions import Gaussian
 from erlangen.models import SymmetryModel
 from erlangen.objectives import Blur, KnownPoses, PrototypeInference, TransformLikelihood, TwoStages
+from erlangen.objectives.equivariance import Moves
+from erlangen.objectives.prototypes import Chance
 from erlangen.transforms import HSV, Affine, Product, TimeAffine
 
 from ..models.poses import Blind, blobs, centred, trembling
@@ -324,6 +326,20 @@ def test_what_is_wrong_is_refused():
         Blur(-1.0)
     with pytest.raises(ValueError, match="another model"):
         TwoStages(PrototypeInference(model), TransformLikelihood(centred()), 2)
+
+
+def test_a_group_of_ones_own_may_have_angles_in_degrees():
+    class Degrees(Affine):
+        def __init__(self):
+            super().__init__("angle")
+            self.bounds.mul_(180 / math.pi)
+
+        def element(self, v):
+            return super().element(v * math.pi / 180)
+
+    assert Chance(Degrees()).ranges.flatten().tolist() == pytest.approx([-180, 180])
+    assert Chance(Degrees(), {"angle": 45}).ranges.flatten().tolist() == [-45, 45]
+    assert Moves(Degrees(), {"angle": 45}).ranges.flatten().tolist() == [-45, 45]
 
 
 def test_the_content_of_images_of_one_colour_each_is_their_colour():

@@ -136,8 +136,9 @@ def _ranges(group: Group, turns: Bounds) -> Tensor:
         accepted = "one whose angle is periodic (Affine with factored=True, within a whole turn)"
         raise ValueError(f"transform: received {group!r}; accepted is {accepted}")
     ranges = group.origin.expand(2, -1).clone()
+    own = {group.names[i]: tuple(group.bounds[:, i].tolist()) for i in places}
     try:
-        ranges[:, places] = resolve_bounds(tuple(turns), turns).to(ranges)
+        ranges[:, places] = resolve_bounds(tuple(turns), own, turns).to(ranges)
     except ValueError as error:
         raise ValueError(f"turns, as {error}") from None
     return ranges

@@ -39,15 +39,22 @@ def resolve_bounds(
         raise ValueError(f"{called}: received a range for {unknown}; accepted are the coordinates {list(names)}")
     rows = []
     for name in names:
-        given: Any = bounds.get(name, default[name])
-        try:
-            low, high = (float(end) for end in (given if np.ndim(given) else (-given, given)))
-        except (TypeError, ValueError):
-            low = high = math.nan
-        turn = TURNS.get(name, math.inf)
-        if not (math.isfinite(low) and math.isfinite(high) and low < high and high - low <= turn * (1 + 1e-6)):
+        given, usual = bounds.get(name, default[name]), _ends(default[name])
+        low, high = _ends(given)
+        turn = TURNS.get(name, math.inf) * (1 + 1e-6)
+        turn = math.inf if usual[1] - usual[0] > turn else turn  # a transform of other people may have other units
+        if not (math.isfinite(low) and math.isfinite(high) and low < high and high - low <= turn):
             most = {"angle": ", at most a turn: math.pi (radians)", "hue": ", at most a turn: 0.5"}.get(name, "")
             accepted = f"a finite low < high, or one number > 0{most}"
             raise ValueError(f"{called}[{name!r}]: received {given!r}; accepted is {accepted}")
         rows.append((low, high))
     return torch.tensor(rows, dtype=torch.float64).reshape(-1, 2).T.contiguous()
+
+
+def _ends(given: Any) -> tuple[float, float]:
+    """Both ends of a range; NaN of what is none."""
+    try:
+        low, high = (float(end) for end in (given if np.ndim(given) else (-given, given)))
+    except (TypeError, ValueError):
+        return math.nan, math.nan
+    return low, high
