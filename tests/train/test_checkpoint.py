@@ -332,6 +332,16 @@ def test_when_all_are_damaged_nothing_is_overwritten(tmp_path):
     assert (tmp_path / "log.jsonl").read_bytes() == log
 
 
+def test_nobody_is_advised_to_run_what_is_in_a_damaged_file(tmp_path):
+    """As torch does where a file is no archive."""
+    killed(tmp_path, 11)
+    for path in (tmp_path / "checkpoint").iterdir():
+        (path / "state.pt").write_bytes(b"\x80\x02cposix\nsystem\n.")
+    with pytest.raises(Unreadable, match=r"00000009 \(state.pt is torn, or holds something else\);") as refusal:
+        fit(tiny(), data(), config(tmp_path, resume=True))
+    assert "weights_only" not in str(refusal.value)
+
+
 def full(times, monkeypatch):
     """The disk takes half a file and is full, so many times."""
     write, left = checkpoint._write, [times]

@@ -117,7 +117,10 @@ def load(path: Path) -> Snapshot:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    state = torch.load(path / STATE, map_location="cpu", weights_only=True)
+    try:
+        state = torch.load(path / STATE, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:  # whose words advise to run whatever is in the file
+        raise ValueError(f"{STATE} is torn, or holds something else") from error
     try:
         weights = {name: load_file(path / f"{name}.safetensors") for name in state["weights"]}
     except SafetensorError as error:
