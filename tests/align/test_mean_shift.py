@@ -240,9 +240,12 @@ def test_a_distribution_of_torch_is_refused():
         def forward(self, x):
             return Independent(Normal(-where(x)[:, None], 0.1), 1)
 
-    turn = Affine("angle")
+    turn, x = Affine("angle"), spot(torch.zeros(2))
+    for gate in (None, 0.0):
+        with pytest.raises(ValueError, match=r"^density: received Independent .*; accepted is a Density"):
+            mean_shift(x, turn, Foreign(turn), steps=1, gate=gate)
     with pytest.raises(ValueError, match=r"^density: received Independent .*; accepted is a Density"):
-        mean_shift(spot(torch.zeros(2)), turn, Foreign(turn), steps=1)
+        calibrate_gate(x, turn, Foreign(turn), share=0.0)
 
 
 def test_seeds_and_shares_are_numbers():

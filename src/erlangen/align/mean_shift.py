@@ -178,7 +178,7 @@ def _checked(x: Tensor, transform: Transform, conditional: Conditional) -> Tenso
 def _check_density(name: str, got: str, conditional: Conditional, x: Tensor) -> None:
     """Refuses points, of which none is likelier than another, before inputs are moved."""
     with evaluating(conditional):
-        if conditional(x[:1]).degenerate:
+        if check_density(conditional(x[:1])).degenerate:
             where = f"{got} of points without a density (a Dirac)"
             raise ValueError(
                 f"{name}: received {where}; accepted is a gate of a conditional with one, such as Gaussian"
