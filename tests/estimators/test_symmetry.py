@@ -518,7 +518,8 @@ def test_the_command(tmp_path, capsys):
 
 
 def test_the_command_leaves_out_what_it_cannot_read_and_goes_on(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(symmetry_report, "symmetries_page", lambda found: "")  # which takes longest
+    facts = []  # of the page, which takes longest
+    monkeypatch.setattr(symmetry_report, "symmetries_page", lambda found: facts.append(found.facts) or "")
     (folder_of(tmp_path / "mine", n=2) / "broken.png").touch()
     out = tmp_path / "out"
     arguments = ["--steps", "1", "1", "--batch-size", "2", "--device", "cpu", "--output", str(out)]
@@ -527,6 +528,7 @@ def test_the_command_leaves_out_what_it_cannot_read_and_goes_on(tmp_path, capsys
     assert "or leave them out with --unreadable skip." in capsys.readouterr().err
     assert cli.main([*command, "--unreadable", "skip"]) == 0
     assert "left out: 1 file that cannot be read; named in " in capsys.readouterr().out
+    assert facts[0]["unreadable files"] == "1, left out"
     stored = json.loads((out / "symmetries.json").read_text())
     assert [Path(name).name for name in stored["images"]] == ["0.png", "1.png"]
     assert [Path(name).name for name in stored["left_out"]] == ["broken.png"]

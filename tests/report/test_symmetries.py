@@ -51,3 +51,12 @@ def test_prototypes_of_copies_differ_where_poses_err():
     same, other = (SymmetryFindings("", "", words, COORDINATES, *rest, rough=rough) for rough in ([], ["tx", "angle"]))
     assert "prototypes (the same for all transformed copies of an image)," in symmetries_page(same)
     assert "copies of an image, except in tx, angle, where poses are wrong)," in symmetries_page(other)
+
+
+def test_where_translations_begin_is_said_where_something_turns_or_scales():
+    pixel = np.zeros((2, 2, 3), np.uint8)
+    for names, said in ((("tx", "ty", "scale"), True), (("tx", "ty"), False), (("hue", "angle"), False)):
+        coordinates = [Coordinate(name, -0.5, 0.5) for name in names]
+        rest = [np.ones((1, len(names))), [pixel], [pixel], [[pixel]], [np.zeros((50, len(names)))], {}]
+        page = symmetries_page(SymmetryFindings("", "", [f"{name}: ±0.1." for name in names], coordinates, *rest))
+        assert ("translations are relative to the point about which rotations and scalings" in page) == said

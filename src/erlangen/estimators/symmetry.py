@@ -231,7 +231,7 @@ class SymmetryFinder(BaseEstimator):
         follow = following(self._moved(x, density_moves), group.periodic) & ~(rough | unlearned)
         left_out = tuple(file.path.as_posix() for file in X.skipped) if isinstance(X, FolderSet) else ()
         circles = arcs(v, group.names, (2 * scales.looked).tolist(), group.periodic, spoken_of(found, scales.least))
-        unread = {"left out": f"{len(left_out)} files that cannot be read"} if left_out else {}
+        unread = {"unreadable files": f"{len(left_out)}, left out"} if left_out else {}
         findings = SymmetryFindings(
             title="Symmetries",
             lead=lead(every, len(x)),
