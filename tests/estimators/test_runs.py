@@ -41,6 +41,7 @@ def data():
         ({"angle": 1.0, "tx": 0.2}, ("angle", "tx"), (False, False), False),
         (("angle", "scale"), ("angle", "scale"), (True, False), False),
         ({"tx": None, "angle": (0, 2 * math.pi)}, ("tx", "angle"), (False, True), True),
+        ({"tx": None, "angle": 3.1416}, ("tx", "angle"), (False, True), True),
     ],
 )
 def test_an_angle_is_periodic_when_it_spans_the_turn(wanted, names, periodic, factored):

@@ -553,6 +553,10 @@ def test_the_command_refuses_settings_before_it_reads_images(wrong, tmp_path, ca
     assert f"{wrong[0]}: received" in capsys.readouterr().err
 
 
+def test_a_whole_circle_may_be_said_with_a_rounded_number():
+    assert SymmetryFinder({"angle": 3.1416}).looked_for() == {"angle": (-math.pi, math.pi)}
+
+
 def test_prototypes_that_stay_empty_are_said_in_a_sentence(tmp_path, capsys, monkeypatch):
     def collapse(self, X):
         raise Collapsed("only 3% of the content is left. Try a blur.")

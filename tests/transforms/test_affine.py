@@ -336,6 +336,15 @@ def test_elements_that_are_no_floating_point_numbers_are_refused(use, dtype):
         Affine("angle").act(g, torch.rand(1, 1, 4, 4)) if use == "act" else getattr(Affine("angle"), use)(g)
 
 
+@pytest.mark.parametrize("angle", [3.1416, 3.14159, (0, 6.2832), (-1, 5.28318)])
+def test_a_turn_may_be_rounded(angle):
+    """It is a whole one, on a circle without a seam."""
+    (low,), (high,) = (turn := Affine("angle", bounds={"angle": angle})).bounds.tolist()
+    assert turn.periodic == (True,)
+    assert high - low == pytest.approx(2 * math.pi, rel=1e-6)
+    assert low <= 0 <= high
+
+
 @pytest.mark.parametrize(("low", "high"), [(0.0, 2 * math.pi), (-0.2, 5.0)])
 def test_the_logarithm_of_an_angle_lies_within_its_bounds(low, high):
     """Those of a whole turn, and those of more than half a turn to one side."""

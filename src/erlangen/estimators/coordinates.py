@@ -8,7 +8,7 @@ from numbers import Real
 from typing import TypeAlias
 
 from ..transforms import CPAB, HSV, Affine, Crop, Product, Transform
-from ..transforms.ranges import TURNS
+from ..transforms.ranges import ROUNDED, TURNS
 from ..utils.shapes import describe
 
 __all__ = ["KNOWN", "Ranges", "Wanted", "build_transform", "resolve_ranges", "told"]
@@ -91,7 +91,7 @@ def build_transform(wanted: Wanted) -> Transform:
         speed = _speed(ranges)
         return CPAB((CELLS,), bounds={f"theta{k}": speed for k in range(CELLS - 1)})
     low, high = _pair(ranges.get("angle", 0.0))
-    return _build(ranges, full_turn=math.isclose(high - low, 2 * math.pi, rel_tol=1e-6))
+    return _build(ranges, full_turn=math.isclose(high - low, 2 * math.pi, rel_tol=ROUNDED))
 
 
 def _build(ranges: Mapping[str, float | tuple[float, float] | None], full_turn: bool) -> Transform:
@@ -180,5 +180,5 @@ def _check_range(name: str, value: float | tuple[float, ...]) -> None:
     if max(-low, high) > (reach := REACH.get(name, math.inf)):
         raise ValueError(f"{got}; accepted is a range within ±{reach:g}")
     turn = TURNS.get(name, math.inf)
-    if high - low > turn * (1 + 1e-6):
+    if high - low > turn * (1 + ROUNDED):
         raise ValueError(f"{got}; accepted is at most one turn, {turn:.4g} in all")

@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from ..transforms import HSV, Affine, Group, Product
+from ..transforms.ranges import ROUNDED
 from .coordinates import AFFINE, COLOUR, SHORT, Wanted, resolve_ranges, told
 from .symmetry_report import LITTLE
 
@@ -36,7 +37,7 @@ def whole_circles(wanted: Wanted) -> dict[str, tuple[float, float]]:
             accepted = f"coordinates of groups: {', '.join((*AFFINE, *COLOUR))}"
             raise ValueError(f"transform: received {name!r}{why}; accepted are {accepted}")
         low, high = ranges[name]
-        if name in WHOLE and not math.isclose(high - low, 2 * WHOLE[name], rel_tol=1e-6):
+        if name in WHOLE and not math.isclose(high - low, 2 * WHOLE[name], rel_tol=ROUNDED):
             got = told(name, low, high)
             raise ValueError(f"transform: received {got}; accepted is {name} without a range, on the whole circle")
     return {name: (-WHOLE[name], WHOLE[name]) if name in WHOLE else ends for name, ends in ranges.items()}

@@ -12,10 +12,11 @@ from torch import Tensor
 
 from ..utils.shapes import describe
 
-__all__ = ["TURNS", "Bounds", "resolve_bounds"]
+__all__ = ["ROUNDED", "TURNS", "Bounds", "resolve_bounds"]
 
 Bounds: TypeAlias = Mapping[str, "float | tuple[float, float]"]
 TURNS = {"angle": 2 * math.pi, "hue": 1.0}  # more than a whole turn can only be degrees
+ROUNDED = 1e-5  # how far what is meant for a turn may be from one: who writes π writes 3.1416
 
 
 def resolve_bounds(
@@ -41,9 +42,12 @@ def resolve_bounds(
     for name in names:
         given, usual = bounds.get(name, default[name]), _ends(default[name])
         low, high = _ends(given)
-        turn = TURNS.get(name, math.inf) * (1 + 1e-6)
-        turn = math.inf if usual[1] - usual[0] > turn else turn  # a transform of other people may have other units
-        if not (math.isfinite(low) and math.isfinite(high) and low < high and high - low <= turn):
+        turn = TURNS.get(name, math.inf)
+        if usual[1] - usual[0] > turn * (1 + ROUNDED):  # a transform of other people may have other units
+            turn = math.inf
+        if math.isclose(high - low, turn, rel_tol=ROUNDED):
+            low, high = (end * (turn / (high - low)) for end in (low, high))  # zero stays zero
+        if not (math.isfinite(low) and math.isfinite(high) and low < high and high - low <= turn * (1 + ROUNDED)):
             most = {"angle": ", at most a turn: math.pi (radians)", "hue": ", at most a turn: 0.5"}.get(name, "")
             accepted = f"a finite low < high, or one number > 0{most}"
             raise ValueError(f"{called}[{name!r}]: received {given!r}; accepted is {accepted}")
