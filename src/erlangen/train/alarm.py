@@ -14,8 +14,8 @@ __all__ = ["Alarm", "Collapsed", "Diverged", "Watch"]
 
 FALLEN = (
     "the entropy has fallen to {value:.3g} nats by step {step} (it began at {start:.3g}): the distribution has "
-    "collapsed to almost one transformation. Try a greater weight of the entropy (or a controller that holds it at "
-    "a target), a smaller learning rate of the conditional, or a burn-in of the classifier."
+    "collapsed to almost one transformation. Try a greater weight of the entropy, where there is one (or a "
+    "controller that holds it at a target), a smaller learning rate of the conditional, or a burn-in of the classifier."
 )
 CROWDED = (
     "the entropy has fallen to {value:.3g} nats by step {step} (it began at {start:.3g}), with {edge:.0%} of the "
