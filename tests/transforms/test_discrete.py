@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from erlangen.transforms import Affine, Dihedral, Flips, Rotations, Shifts
 
@@ -25,6 +26,29 @@ def test_flips_and_shifts_to_the_bit():
     series = torch.rand(2, 3, 12)
     assert torch.equal(Flips().act(torch.tensor([1]), series), series.flip(-1))
     assert torch.equal(Shifts(3).act(torch.tensor([2]), series), series.roll(8, -1))
+
+
+class Largest(TorchDispatchMode):
+    """The most bytes of a tensor that is made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.most = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        made = func(*args, **(kwargs or {}))
+        if isinstance(made, torch.Tensor):
+            self.most = max(self.most, made.untyped_storage().nbytes())
+        return made
+
+
+def test_shifts_of_images_need_no_table_of_their_pixels():
+    """For each shift the columns are enough."""
+    x = torch.rand(1, 1, 64, 64)
+    with Largest() as largest:
+        shifted = Shifts(64).act(torch.tensor([3]), x)
+    assert torch.equal(shifted, x.roll(3, -1))
+    assert largest.most <= 2 * 8 * x.numel()
 
 
 def test_dihedral_flips_first_and_turns_then():

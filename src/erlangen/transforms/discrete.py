@@ -22,6 +22,7 @@ class Permutations(FiniteGroup):
     """A finite group whose elements move pixels to pixels: nothing is interpolated, no value is changed."""
 
     interpolation: str = "bilinear"
+    sides = 1  # of the frame along which pixels move: the last alone, each row alike, or both
 
     def joins(self, group: MatrixGroup, shape: Sequence[int]) -> bool:
         """Whether it can act on signals of a shape by its matrices, together with a group that resamples them."""
@@ -40,10 +41,10 @@ class Permutations(FiniteGroup):
         return (self.interpolation == "nearest") == (group.interpolation == "nearest")
 
     def pixels(self, size: Sequence[int], device: torch.device) -> Tensor:
-        """For each element, the index of the pixel that each pixel's content comes from.
+        """For each element, the index of the pixel that each pixel's content comes from, among the last `sides` sides.
 
         Shape:
-            size: `(H, W)` or `(L,)`; result: `(n, H W)` or `(n, L)`.
+            size: `(H, W)` or `(L,)`; result: `(n, W)` or `(n, L)`, with two sides `(n, H W)`.
         """
         raise NotImplementedError
 
@@ -60,34 +61,21 @@ class Permutations(FiniteGroup):
         g = self.elements_like(g)
         self.check_batch(g, x, "x")
         size = x.shape[2:]
-        index = self.pixels(size, x.device)[g].unsqueeze(-2)
-        shape = (*g.shape[:-1], *x.shape[:2], index.shape[-1])
-        return look_up(x.flatten(2).expand(shape), index.expand(shape)).unflatten(-1, size)
+        rows = x.flatten(-self.sides)
+        index = self.pixels(size, x.device)[g].reshape(*g.shape, *[1] * (rows.ndim - 2), rows.shape[-1])
+        shape = (*g.shape[:-1], *rows.shape)
+        return look_up(rows.expand(shape), index.expand(shape)).unflatten(-1, size[-self.sides :])
 
 
-class Columns(Permutations):
-    """A finite group that permutes columns (or the samples of a series)."""
-
-    def columns(self, width: int, device: torch.device) -> Tensor:
-        """For each element, the column that each column's content comes from, `(n, W)`."""
-        raise NotImplementedError
-
-    def pixels(self, size: Sequence[int], device: torch.device) -> Tensor:
-        """The same permutation in every row."""
-        columns = self.columns(size[-1], device)
-        rows = torch.arange(math.prod(size[:-1]), device=device)[:, None] * size[-1]
-        return (columns[:, None] + rows).flatten(1)
-
-
-class Flips(Columns):
+class Flips(Permutations):
     """The identity and the left–right flip (of a series: time reversed). Exact."""
 
     def __init__(self) -> None:
         super().__init__(torch.tensor([[0, 1], [1, 0]]))
 
-    def columns(self, width: int, device: torch.device) -> Tensor:
+    def pixels(self, size: Sequence[int], device: torch.device) -> Tensor:
         """Forwards, and backwards."""
-        forwards = torch.arange(width, device=device)
+        forwards = torch.arange(size[-1], device=device)
         return torch.stack((forwards, forwards.flip(0)))
 
     def joins(self, group: MatrixGroup, shape: Sequence[int]) -> bool:
@@ -107,7 +95,7 @@ class Flips(Columns):
         return torch.cat((first, p[..., 1:].expand(*first.shape[:-1], p.shape[-1] - 1)), -1)
 
 
-class Shifts(Columns):
+class Shifts(Permutations):
     """n cyclic shifts along x (or time): element k moves the content k/n of the width to the right. Exact.
 
     Args:
@@ -118,9 +106,9 @@ class Shifts(Columns):
         index = torch.arange(check_count("n", n))
         super().__init__((index[:, None] + index) % n)
 
-    def columns(self, width: int, device: torch.device) -> Tensor:
+    def pixels(self, size: Sequence[int], device: torch.device) -> Tensor:
         """Columns rolled by multiples of width / n."""
-        n = len(self)
+        n, width = len(self), size[-1]
         if width % n:
             raise ValueError(f"x: received a width of {width}; accepted by Shifts({n}) are widths divisible by {n}")
         return (torch.arange(width, device=device) - torch.arange(n, device=device)[:, None] * (width // n)) % width
@@ -146,6 +134,7 @@ class PointGroup(Permutations):
     """
 
     dims = 2
+    sides = 2
     precise = ("matrices",)
     matrices: Tensor
 
