@@ -51,6 +51,17 @@ def test_shifts_of_images_need_no_table_of_their_pixels():
     assert largest.most <= 2 * 8 * x.numel()
 
 
+def test_tables_of_many_turns_need_not_compare_all_products_with_all_elements():
+    with Largest() as largest:
+        group = Dihedral(100)
+    assert largest.most <= 4 * 8 * len(group) ** 2
+    k = torch.arange(100)
+    turned = (k[:, None] + k) % 100
+    assert torch.equal(group.compose(k[:, None], k), turned)
+    assert torch.equal(group.compose(k[:, None], 100 + k), 100 + turned)
+    assert torch.equal(group.compose(100 + k, 100 + k), torch.zeros_like(k))
+
+
 def test_dihedral_flips_first_and_turns_then():
     x, group = torch.rand(1, 2, 6, 6), Dihedral(4)
     images = group.act(group.elements()[:, None], x)

@@ -139,8 +139,9 @@ class PointGroup(Permutations):
     matrices: Tensor
 
     def __init__(self, matrices: Tensor, **kwargs: Any) -> None:
-        products = compose_matrices(matrices[:, None], matrices[None])
-        super().__init__((products[:, :, None] - matrices).abs().sum((-1, -2)).argmin(-1))
+        # The nearest of unit vectors is the one along which a product is longest. Row by row: n³ numbers may not fit.
+        rows = (compose_matrices(g, matrices).flatten(1) @ matrices.flatten(1).T for g in matrices)
+        super().__init__(torch.stack([row.argmax(1) for row in rows]))
         self.register_buffer("matrices", matrices, persistent=False)
         self.affine = Affine(**kwargs)
         self.interpolation = self.affine.interpolation
