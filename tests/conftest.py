@@ -10,6 +10,7 @@ import signal
 import hypothesis
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from erlangen.utils.seeds import seeded
 
@@ -30,3 +31,21 @@ def _reproducible():
     with seeded(0):
         yield
     torch.set_default_dtype(dtype)
+
+
+class Largest(TorchDispatchMode):
+    """The size of the largest tensor that is made inside of it, in numbers."""
+
+    most = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        made = func(*args, **(kwargs or {}))
+        for part in made if isinstance(made, tuple | list) else [made]:
+            if isinstance(part, torch.Tensor):
+                self.most = max(self.most, part.untyped_storage().nbytes() // part.element_size())
+        return made
+
+
+@pytest.fixture
+def largest():
+    return Largest()
