@@ -58,6 +58,17 @@ def test_spline_equals_scipy(padding, mode):
         assert np.abs(channel.numpy() - theirs).max() < 1e-10
 
 
+@pytest.mark.parametrize(("padding", "mode"), [("reflection", "reflect"), ("zeros", "grid-constant")])
+def test_splines_of_long_series_equal_scipy_and_take_memory_as_the_series_do(largest, padding, mode):
+    x = torch.rand(1, 1, 3000)
+    place = torch.rand(5000, 1) * 2900 + 50
+    with largest:
+        ours = warp(x, from_pixels(place, (3000,))[None], interpolation="spline", padding=padding)
+    theirs = scipy.ndimage.map_coordinates(x[0, 0].numpy(), place.T.numpy(), order=3, mode=mode)
+    assert np.abs(ours[0, 0].numpy() - theirs).max() < 1e-10
+    assert largest.most <= 1e6
+
+
 def test_border_repeats_the_edge():
     x = torch.rand(1, 1, 4, 5)
     far = from_pixels(torch.tensor([[-9.0, 1.0], [20.0, 2.0], [3.0, -7.0], [1.0, 30.0]]), (4, 5)).reshape(1, 1, 4, 2)

@@ -39,6 +39,8 @@ POLE = 3**0.5 - 2.0  # of the cubic B-spline's inverse filter
 OUTSIDE = 1e6  # a position outside of every frame
 SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
 MARGIN = 24  # pixels of outside that a spline still feels: |POLE|^24 = 2e-14
+REACH = 32  # pixels at which a sample is below rounding: |POLE|^32 = 5e-19
+BLOCK = 256  # coefficients that are made at once
 
 
 def _check_size(size: Sequence[int], p: Tensor) -> None:
@@ -263,7 +265,7 @@ def _sample_spline(x: Tensor, grid: Tensor, padding: str) -> Tensor:
         position = position + margin
     elif padding == "border":
         position = position.clamp_min(0).minimum(size - 1)
-    c = _prefilter(height, margin, x) @ x @ _prefilter(width, margin, x).mT
+    c = _coefficients(_coefficients(x.mT, margin).mT, margin)
     i = position.detach().floor()
     f = position - i
     w0, w1 = (1 - f) ** 3 / 6, (4 - 6 * f**2 + 3 * f**3) / 6
@@ -282,26 +284,44 @@ def _sample_spline(x: Tensor, grid: Tensor, padding: str) -> Tensor:
     return out
 
 
-def _prefilter(n: int, margin: int, like: Tensor) -> Tensor:
+def _coefficients(x: Tensor, margin: int) -> Tensor:
+    """The cubic B-spline coefficients along the last side, `(..., n)` to `(..., n + 2 margin)`.
+
+    In blocks, each from the samples that it feels: one matrix for all would grow as the square of the length.
+    """
+    n, blocks = x.shape[-1], []
+    for start in range(-margin, n + margin, BLOCK):
+        rows = torch.arange(start, min(start + BLOCK, n + margin), device=x.device)
+        near = slice(max(start - REACH, 0), min(start + BLOCK + REACH, n))
+        columns = torch.arange(n, device=x.device)[near]
+        blocks.append(x[..., near] @ _prefilter(rows[:, None], columns, 0 if margin else n, x).mT)
+    return torch.cat(blocks, -1)
+
+
+def _prefilter(rows: Tensor, columns: Tensor, mirrored: int, like: Tensor) -> Tensor:
     r"""The matrix from samples to cubic B-spline coefficients, in closed form.
 
-    The inverse of the filter (1, 4, 1)/6 is $h_k = \frac{-6 z}{1 - z^2} z^{|k|}$ with the pole $z = \sqrt 3 - 2$.
-    With a margin the signal is zero outside and coefficients are given up to `margin` beyond it; without, the signal
-    is reflected at the pixel edges, whose images sum to a geometric series of ratio $z^{2n}$.
+    The inverse of the filter (1, 4, 1)/6 is $h_k = \frac{-6 z}{1 - z^2} z^{|k|}$ with the pole $z = \sqrt 3 - 2$. The
+    signal is zero outside; or one of n samples is reflected at the pixel edges, whose images sum to a geometric series
+    of ratio $z^{2n}$.
+
+    Args:
+        rows: which coefficients, `(R, 1)`.
+        columns: of which samples, `(K,)`.
+        mirrored: n, where the signal is reflected; 0 where it is zero outside.
+        like: gives the type.
 
     Shape:
-        result: `(n + 2 margin, n)`.
+        result: `(R, K)`.
     """
 
     def power(k: Tensor) -> Tensor:
         return (1 - 2 * (k % 2)) * (-POLE) ** k.to(like.dtype)
 
-    rows = torch.arange(-margin, n + margin, device=like.device)[:, None]
-    columns = torch.arange(n, device=like.device)
     gain = -6 * POLE / (1 - POLE**2)
     direct = (rows - columns).abs()
-    if margin:
+    if not mirrored:
         return gain * power(direct)
-    mirrored = rows + columns + 1
-    images = power(direct) + power(2 * n - direct) + power(mirrored) + power(2 * n - mirrored)
-    return gain * images / (1 - POLE ** (2 * n))
+    turn, image = 2 * mirrored, rows + columns + 1
+    images = power(direct) + power(turn - direct) + power(image) + power(turn - image)
+    return gain * images / (1 - POLE**turn)
