@@ -11,9 +11,9 @@ import torch
 from safetensors.torch import save_file
 from tests.train.tiny import data, tiny
 
-from erlangen.distributions import preset
+from erlangen.distributions import GlobalUniform, preset
 from erlangen.models import Averaged
-from erlangen.objectives import LearningToTransform
+from erlangen.objectives import LearningToTransform, MarginalLikelihood
 from erlangen.train import Config, Optimiser, TensorLoader, fit
 from erlangen.transforms import Affine
 
@@ -28,9 +28,18 @@ def learned() -> LearningToTransform:
     return LearningToTransform(Averaged(classifier, transform, conditional, samples=3), burn_in=4)
 
 
-def images() -> TensorLoader:
-    x = torch.rand(24, 1, 8, 8, generator=torch.Generator().manual_seed(4))
-    return TensorLoader(x, torch.arange(24) % 2, batch_size=8)
+def likely() -> MarginalLikelihood:
+    """LILA's, with all inputs and outputs of a batch."""
+    torch.manual_seed(5)
+    transform = Affine("angle", "tx")
+    classifier = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 2))
+    model = Averaged(classifier, transform, GlobalUniform.over(transform, 1), samples=3, space="logit")
+    return MarginalLikelihood(model, 22, burn_in=2, outputs=2, views=3)
+
+
+def images(rows: int = 24) -> TensorLoader:
+    x = torch.rand(rows, 1, 8, 8, generator=torch.Generator().manual_seed(4))
+    return TensorLoader(x, torch.arange(rows) % 2, batch_size=8)
 
 
 def main(out: Path, devices: int) -> None:
@@ -39,7 +48,8 @@ def main(out: Path, devices: int) -> None:
     optimiser = Optimiser("adamw", 0.01, weight_decay=0.1, clip=1.0)
     kept = {}
     # 22 rows in batches of 8: the last has 6, so the shares are of 4 and of 3.
-    for name, objective, loader in (("tiny", tiny(burn_in=5), data()), ("learned", learned(), images())):
+    runs = (("tiny", tiny(burn_in=5), data()), ("learned", learned(), images()), ("likely", likely(), images(22)))
+    for name, objective, loader in runs:
         config = Config(
             steps=20,
             optimiser=optimiser,

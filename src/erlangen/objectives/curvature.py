@@ -7,6 +7,8 @@ import math
 import torch
 from torch import Tensor, nn
 
+from .base import summed
+
 __all__ = ["Kronecker"]
 
 LARGEST = 1024  # a side with more rows or columns has a diagonal factor: eigenvectors would take too long
@@ -41,15 +43,15 @@ class Kronecker(nn.Module):
             self.register_buffer(name, torch.zeros(size, dtype=weights.dtype, device=weights.device))
 
     @torch.no_grad()
-    def add(self, gradients: Tensor, weight: float) -> None:
+    def add(self, gradients: Tensor, weight: float | Tensor) -> None:
         """Remembers a step.
 
         Args:
-            gradients: of the weights, `(N, *weights.shape)`.
-            weight: of each; their sum is an estimate of the curvature per input.
+            gradients: of the weights, `(N, *weights.shape)`; of several processes each has its own.
+            weight: of each; the sum of all, over processes as well, is an estimate of the curvature per input.
         """
         g = self._matrices(gradients)
-        left, right = _second(g, self.left.ndim == 1), _second(g.mT, self.right.ndim == 1)
+        left, right = summed(_second(g, self.left.ndim == 1)), summed(_second(g.mT, self.right.ndim == 1))
         for mean, new in ((self.left, left * weight), (self.right, right * weight), (self.seen, 1.0)):
             mean.mul_(1 - 1 / self.memory).add_(new / self.memory)  # no lerp_: torch does not map it over objectives
 

@@ -17,7 +17,7 @@ from ..models import Averaged, Prediction
 from ..utils.compiling import uncompiled
 from ..utils.errors import is_memory, reason
 from ..utils.shapes import check_count, check_positive
-from .base import AveragedObjective, labelled
+from .base import AveragedObjective, labelled, summed
 from .curvature import Kronecker
 from .learning_to_transform import entropy_of
 
@@ -51,8 +51,7 @@ class MarginalLikelihood(AveragedObjective):
     Args:
         averaged: the model, with `space="logit"`.
         size: the number of inputs of the training set.
-        inputs: so many of each batch are in the determinant of a step (of several processes in that of each; those of
-            the first are remembered, as DDP has its buffers).
+        inputs: so many of each batch are in the determinant of a step, or of the rows of each process.
         views: of each of these. The scatter of few, as of the model's samples, counts against wide ranges.
             inputs × views images, and inputs × outputs gradients of all weights, are in memory at a time.
         outputs: so many of the classifier's are in the determinant of a step, drawn anew for each of these inputs, and
@@ -166,8 +165,9 @@ class MarginalLikelihood(AveragedObjective):
     def _determinant(self, found: Mapping[str, Tensor], weight: float, anew: bool) -> Tensor:
         """Half the logarithm of the determinant, over the size, with what a step has found."""
         total, curvatures = self.log_precision.new_zeros(()), cast("list[Kronecker]", list(self.curvatures))
+        share = 1 / summed(total + 1 / weight)  # of an input, among those of all processes
         for name, curvature, precision in zip(self.names, curvatures, self.log_precision.exp(), strict=True):
-            curvature.add(found[name], weight)
+            curvature.add(found[name], share)
             if anew:
                 curvature.refresh()
             total = total + curvature.complexity(found[name], weight, precision, self.size)
