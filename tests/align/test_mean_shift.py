@@ -2,13 +2,14 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 from torch.distributions import Independent, Normal
 
 from erlangen.align import calibrate_gate, mean_shift
-from erlangen.distributions import Conditional, Dirac, Mixture
+from erlangen.distributions import Conditional, Dirac, Mixture, StudentT
 from erlangen.distributions.bounded import BoundedDensity
 from erlangen.distributions.gaussian import GaussianDensity
 from erlangen.transforms import Affine, Crop, Rotations
@@ -107,7 +108,16 @@ def test_a_gate_moves_what_it_is_sure_of():
     turn, angles = Affine("angle"), torch.tensor([0.3, -0.8, 2.0])
     x = spot(angles)
     free = mean_shift(x, turn, Knows(turn))
-    for gate, count in ((-math.inf, 0), (0.1, 0), (0.25, 1), (1.2, 1), (1.4, 2), (7.5, 2), (8.5, 3), (math.inf, 3)):
+    for gate, count in (
+        (-math.inf, 0),
+        (np.float32(0.1), 0),
+        (0.25, 1),
+        (1.2, 1),
+        (1.4, 2),
+        (7.5, 2),
+        (8.5, 3),
+        (math.inf, 3),
+    ):
         gated = mean_shift(x, turn, Knows(turn), gate=gate)
         assert torch.equal(gated.g[:count], turn.identity().expand(count, -1, -1))
         torch.testing.assert_close(gated.x[:count], x[:count], rtol=0, atol=1e-6)
@@ -139,6 +149,17 @@ def test_a_step_comes_after_those_before_it():
     second = move.element(conditional(move.act(first, x)).sample())
     torch.testing.assert_close(aligned.g, move.compose(second, first), rtol=0, atol=1e-4)
     assert (move.compose(first, second) - aligned.g).abs().max() > 0.01
+
+
+def test_what_is_impossible_before_and_after_is_not_moved():
+    """A distribution that is cut off far from the identity, whatever it sees."""
+    shift = Affine("tx")
+    q = StudentT.over(shift, 1, encoder=nn.Sequential(nn.Flatten(), nn.Linear(64, 1)), truncation=1.0)
+    nn.init.constant_(q.loc.last.bias, 0.5)
+    x = torch.rand(20, 1, 8, 8)
+    assert bool((q(x).log_prob(shift.origin.expand(20, -1)) == -math.inf).all())
+    for gate in (calibrate_gate(x, shift, q, share=0.1, steps=1), -math.inf, 0.0):
+        assert torch.equal(mean_shift(x, shift, q, steps=1, gate=gate).g, shift.element(shift.origin.expand(20, -1)))
 
 
 def test_points_have_no_gate():

@@ -99,7 +99,7 @@ def mean_shift(
     along = transform.names if along is None else [along] if isinstance(along, str) else along
     if unknown := [name for name in along if name not in transform.names]:
         raise ValueError(f"along: received {unknown}; accepted are the coordinates {list(transform.names)}")
-    if gate is not None and (not isinstance(gate, int | float) or math.isnan(gate)):
+    if gate is not None and (not isinstance(gate, Real) or math.isnan(gate)):
         raise ValueError(f"gate: received {gate!r}; accepted is a difference of log-densities, or None")
     if gate is not None:
         _check_density("gate", f"{gate!r}", conditional, x)
@@ -186,9 +186,10 @@ def _check_density(name: str, got: str, conditional: Conditional, x: Tensor) -> 
 
 
 def _gain(conditional: Conditional, origin: Tensor, x: Tensor, moved: Tensor) -> Tensor:
-    """By how many nats a move makes the identity likelier, `(B,)`."""
+    """By how many nats a move makes the identity likelier, `(B,)`; where it is impossible after it, by none at all."""
     with evaluating(conditional):
-        return conditional(moved).log_prob(origin) - conditional(x).log_prob(origin)
+        before, after = (conditional(each).log_prob(origin) for each in (x, moved))
+    return torch.where(after == -math.inf, after, after - before)  # it may have been impossible before, too
 
 
 def _pull(transform: Transform, q: Distribution, samples: int, seed: int) -> Tensor:
