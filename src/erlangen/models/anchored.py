@@ -68,14 +68,17 @@ def anchorable(transform: object) -> bool:
 class Anchored(Conditional):
     r"""A pose in the frame of moments: $f(x) = a(x)\, \phi(a(x)^{-1} x)$ with $a(x) = T(c)\, L$.
 
-    c is the centre of mass. With a scale among the coordinates $L = e^s$ is the ratio of the mean radius to `radius`;
-    with scales along the axes and no angle it has one such ratio for each axis (of a stretch alone, what differs
-    between them); with an angle and two scales it is a symmetric root of the covariance, in the same unit (see
-    `moments`). The inner conditional then sees every image at one place, in one size and round: of all affine maps only
-    turns are left, and these are for `Voted`. So the pose is equivariant by construction. In coordinates that are not
-    closed, as an angle and two scales without the shear, the shear of f(x) is left out (`Affine.project`); $\phi$ has
-    it nevertheless, for what is upright and what is slanted. It is for images whose subject stands on black; a
-    photograph's mass says nothing of its pose.
+    c is the centre of mass, and L follows from the coordinates of the transform:
+
+    * one scale: $L = e^s$ is the ratio of the mean radius to `radius`;
+    * scales along the axes and no angle: one such ratio for each axis (of a stretch alone, what differs between them);
+    * an angle and two scales: a symmetric root of the covariance, in the same unit (see `moments`).
+
+    The inner conditional then sees every image at one place, in one size and round: of all affine maps only turns are
+    left, and these are for `Voted`. So the pose is equivariant by construction. Coordinates that are not closed under
+    composition, as an angle and two scales without the shear, leave out the shear of f(x) (`Affine.project`); $\phi$
+    has it nevertheless, to tell upright inputs from slanted ones. An `Anchored` is for images whose subject stands on
+    black; a photograph's mass says nothing of its pose.
 
     Args:
         transform: an `Affine` with `factored=True` that has both translations.
@@ -126,7 +129,7 @@ class Anchored(Conditional):
         return with_last_row(torch.cat((linear, centre[..., None]), -1))
 
     def _along(self, variance: Tensor) -> Tensor:
-        """What images are scaled by along x and y, as far as the coordinates can say it, `(B, 2)`."""
+        """The scales of images along x and y, as far as the coordinates can express them, `(B, 2)`."""
         names, ratio = self.part.names, (2 * variance).sqrt() / self.radius
         if "stretch" in names:
             return ratio if "scale" in names else (ratio / ratio.flip(-1)).sqrt()

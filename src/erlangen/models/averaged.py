@@ -91,15 +91,15 @@ class Averaged(nn.Module):
         eval_samples: their number in evaluation.
         space: where predictions are averaged, see `average`.
         normalise: applied to views, after the transformation.
-        identity: whether the untransformed input is one more view, with the weight of the others; "eval" for in
-            evaluation only (as the published code of LTT does).
-        rejection: in evaluation, prefer transformations within this distance of the identity, as a fraction of the half
-            ranges (as the published code of LTT does with 1, among 15 times as many): biased, so not by default.
+        identity: whether the untransformed input is one more view, with the weight of the others; "eval": in evaluation
+            only, as in the published code of LTT.
+        rejection: in evaluation, draw 15 times as many transformations, and prefer those within this distance of the
+            identity, as a fraction of the half ranges (1 in the published code of LTT). It is biased, so off if None.
         output_fn: from what the classifier returns to logits.
         largest: the greatest number of views that are in memory at a time; no limit if None.
         points: how points are drawn, see `quadrature`.
-        exact: whether finitely many transformations are all views, each with its probability; otherwise they are
-            sampled, for where they are too many.
+        exact: whether all of finitely many transformations become views, each weighted by its probability. False, for
+            where they are too many, samples them.
         frozen: which of "model" and "conditional" are neither trained nor switched to training mode.
 
     Shape:
@@ -193,8 +193,10 @@ class Averaged(nn.Module):
             return self._some(x, v)
         rows = min(x.shape[0], self.largest)
         count = max(1, self.largest // rows)
-        inputs = zip(x.split(rows), v.split(rows, 1), strict=True)
-        return torch.cat([torch.cat([self._some(part, w) for w in points.split(count)]) for part, points in inputs], 1)
+        done = []
+        for part, points in zip(x.split(rows), v.split(rows, 1), strict=True):
+            done.append(torch.cat([self._some(part, some) for some in points.split(count)]))
+        return torch.cat(done, 1)
 
     def _unmoved(self, x: Tensor) -> Tensor:
         if self.largest is None or x.shape[0] <= self.largest:
@@ -213,7 +215,7 @@ class Averaged(nn.Module):
         return quadrature(q, n, points=self.points, exact=self.exact)
 
     def _near(self, q: Distribution, distance: float) -> Points:
-        """Of many points some within the distance, and others only if these are too few."""
+        """Draws many points, and takes those within the distance; others only where these are too few."""
         many, (low, high) = self._points(q, 15 * self._count), self.transform.bounds
         gap = shortest(many.v - self.transform.origin, self.transform.periodic, (low, high))
         near = (gap / ((high - low) / 2)).norm(dim=-1) < distance

@@ -45,8 +45,8 @@ class GroupTied(nn.Module):
         rest: what follows, from pooled features to logits.
         pool: "max" or "mean" over the group.
         activation: $\sigma$, applied before pooling; none if None. The greatest response commutes with an increasing
-            activation such as ReLU, which may as well be in `rest`. The mean does not: without an activation it sees
-            of an input only the mean of its orbit.
+            activation such as ReLU, which may as well be in `rest`. The mean does not: without an activation all that
+            it sees of an input is the mean of its orbit.
 
     Shape:
         input: `(B, C, H, W)` or `(B, C, L)`; result: what `rest` returns, `(B, K)` for logits.
@@ -97,7 +97,7 @@ class GroupTied(nn.Module):
         """
         x = signal_for(x, self, self.group.bounds)
         if isinstance(self.first, nn.LazyLinear):
-            self.first(x[:1].flatten(1))  # which makes its weights, and an nn.Linear of it
+            self.first(x[:1].flatten(1))  # this makes its weights, and turns it into an nn.Linear
         if isinstance(self.first, nn.Linear) and self._orthogonal:
             weight = self.tied(self.first.weight, x)
             bias = None if self.first.bias is None else self.first.bias.repeat(len(weight))
@@ -113,7 +113,7 @@ class GroupTied(nn.Module):
 
     @property
     def _orthogonal(self) -> bool:
-        """Whether weights can be moved in place of inputs: nothing but zeros comes into the frame, and values stay."""
+        """Whether weights can be moved instead of inputs: the group permutes values, and brings in zeros at most."""
         moving = (part for part in self.group.modules() if isinstance(part, Spatial))
         filled = any(part.padding != "zeros" or np.any(part.fill) for part in moving)
         return isinstance(self.group, Permutations) and not filled

@@ -49,7 +49,7 @@ def localisation(q: Distribution, points: int = 512) -> Localisation:
     try:
         centre = q.mean
     except NotImplementedError:
-        # The mean of samples of a t that has no mean is anywhere.
+        # A t may have no mean, and then that of samples is anywhere.
         centre = q.median if isinstance(q, StudentDensity) else mean_of(many, q.periodic, q.ends)[0]
     gap = shortest(many.v - centre, q.periodic, q.ends).abs()
     weight = many.log_weights.exp().unsqueeze(-1).expand_as(gap)

@@ -46,10 +46,10 @@ class Mirror(nn.Module):
 
 
 class Disc(nn.Module):
-    """Blackens all but a disc at the centre, for what a rotation leaves at the frame tells its angle.
+    """Blackens all but a disc at the centre, since what a rotation leaves at the frame tells its angle.
 
-    That are the corners, which are empty, and pixels at the edge, into which the outside was interpolated. A network
-    that should judge an image by what is in it begins with this.
+    A rotation leaves empty corners, and pixels at the edge into which the outside was interpolated. A network that
+    should judge an image by its content begins with this.
 
     Args:
         edge: by how many pixels the radius is less than half of the shorter side.

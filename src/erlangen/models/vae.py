@@ -19,7 +19,7 @@ from .symmetry import SymmetryModel
 
 __all__ = ["VAE", "AugVAE", "InvVAE"]
 
-LEAST = 1e-2  # of all scales, as in the published code: pixels that are always black would have none
+LEAST = 1e-2  # the least scale, as in the published code: that of a pixel which is always black would fall to 0
 NEAR = 1e-3  # what rounding may add to a level
 
 
@@ -27,7 +27,7 @@ def _normal(mean: Tensor, raw: Tensor, dims: int) -> Independent:
     """A normal distribution over the last dimensions, from its mean and scales before they are made positive."""
     scale = F.softplus(raw)
     scale = at_least(scale, torch.full_like(scale, LEAST))
-    # To validate arguments would wait for the device, in every step.
+    # Validating arguments would wait for the device at every step.
     return Independent(Normal(mean, scale, validate_args=False), dims, validate_args=False)
 
 
@@ -165,18 +165,18 @@ class AugVAE(_WithSymmetry):
     """
 
     def elbo(self, x: Tensor) -> Tensor:
-        """That of the VAE, in training of a variation of each image, `(B,)`."""
+        """The bound of the VAE, `(B,)`; in training, that of a natural variation of each image."""
         if self.training:
             with torch.no_grad():
                 x = self.symmetry.resample(x)[0]
         return self.vae.elbo(x)
 
     def log_weights(self, x: Tensor, n: int) -> Tensor:
-        """Those of the VAE, `(n, B)`."""
+        """The log-weights of the VAE, `(n, B)`."""
         return self.vae.log_weights(x, n)
 
     def reconstruct(self, x: Tensor) -> Tensor:
-        """That of the VAE."""
+        """The reconstruction by the VAE."""
         return self.vae.reconstruct(x)
 
 
@@ -204,17 +204,17 @@ class InvVAE(_WithSymmetry):
         self.noise = nn.Parameter(vae.pixel_scale.detach().clone())
 
     def elbo(self, x: Tensor) -> Tensor:
-        """That of the VAE, of prototypes, `(B,)`."""
+        """The bound of the VAE for the prototypes, `(B,)`."""
         return self.bounds(x)[0]
 
     def reconstruct(self, x: Tensor) -> Tensor:
-        """The prototype as the VAE has it, in the pose of the image."""
+        """The prototype as the VAE reconstructs it, in the pose of the image."""
         x = self._levels(x)
         g = self.symmetry.element(x)
         return self._placed(self.vae.reconstruct(self.symmetry.group.act(self.symmetry.group.inverse(g), x)), g)
 
     def bounds(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        r"""What is maximised, `(B,)` each, with one look at the pose: the `elbo`, and the density of reconstructions.
+        r"""What is maximised, `(B,)` each: the `elbo`, and the density of the image around its reconstruction.
 
         The second, $\log \mathcal{N}(x \mid \mathcal{T}_\eta(\mu(z)), \sigma_x^2)$, trains $\sigma_x$ and nothing else.
         """
@@ -254,7 +254,7 @@ class InvVAE(_WithSymmetry):
         return v, g, prototype, z, ratio
 
     def _levels(self, x: Tensor) -> Tensor:
-        """Images whose levels are not clipped: of others the subject itself may lie beyond the clip."""
+        """Images with levels within [0, 1]: of others, clipping prototypes might cut off the subject itself."""
         x = self.vae.signal(x)
         if eager_on_cpu(x) and not bool(((x >= -NEAR) & (x <= 1 + NEAR)).all()):
             got = f"images from {x.min().item():.4g} to {x.max().item():.4g}"

@@ -35,8 +35,8 @@ def direction(u: Tensor) -> Tensor:
 class Voted(Conditional):
     r"""A Gaussian pose, $q(\eta \mid x)$, whose angle is voted over turned copies of the input.
 
-    With $r_k$ the turns by $2\pi k / K$, an encoder and a linear layer $\phi$ see the copies $r_k^{-1} x$. Each copy
-    says a vector $u_k$ and the other coordinates $c_k$ in its own frame, with a score $s_k$; then
+    With $r_k$ the turns by $2\pi k / K$, an encoder and a linear layer $\phi$ see the copies $r_k^{-1} x$. In its own
+    frame, each copy votes for a vector $u_k$ and other coordinates $c_k$, with a score $s_k$; then
 
     $$ \mathrm{angle} = \arg \sum_k r_k u_k, \qquad c = \sum_k \mathrm{softmax}(s)_k \; r_k c_k, $$
 
@@ -118,21 +118,21 @@ class Voted(Conditional):
         return h.unflatten(0, (self.copies, len(x))).transpose(0, 1).flatten(1).to(self.origin.dtype)
 
     def density(self, h: Tensor) -> GaussianDensity:
-        """A normal for each input, where the votes say."""
-        votes = self.last(h.unflatten(1, (self.copies, self.context)))
-        *parts, score = votes.split([2 if p else 1 for p in self.periodic] + [1], -1)
+        """A normal for each input, around what the copies voted for."""
+        said = self.last(h.unflatten(1, (self.copies, self.context)))
+        *parts, score = said.split([2 if p else 1 for p in self.periodic] + [1], -1)
         weight = score.softmax(1)
-        said = dict(zip(self.names, parts, strict=True))
-        said[self.name] = _turned(said[self.name], self.turns)
-        if self.name == "angle" and "tx" in said:
+        votes = dict(zip(self.names, parts, strict=True))
+        votes[self.name] = _turned(votes[self.name], self.turns)
+        if self.name == "angle" and "tx" in votes:
             # The turn takes x to the right towards minus y, which is up: see the conventions.
             (ox, sx), (oy, sy) = (self.units[:, self.names.index(name)].unbind() for name in ("tx", "ty"))
-            moved = _turned(torch.cat((sx * (said["tx"] - ox), sy * (oy - said["ty"])), -1), self.turns)
-            said["tx"], said["ty"] = ox + moved[..., :1] / sx, oy - moved[..., 1:] / sy
+            moved = _turned(torch.cat((sx * (votes["tx"] - ox), sy * (oy - votes["ty"])), -1), self.turns)
+            votes["tx"], votes["ty"] = ox + moved[..., :1] / sx, oy - moved[..., 1:] / sy
         loc = []
         for name, periodic in zip(self.names, self.periodic, strict=True):
-            votes = said[name] if name == self.name else weight * said[name]
-            loc.append(direction(votes.sum(1)) if periodic else votes.sum(1).squeeze(-1))
+            total = (votes[name] if name == self.name else weight * votes[name]).sum(1)
+            loc.append(direction(total) if periodic else total.squeeze(-1))
         return GaussianDensity(torch.stack(loc, -1), positive(self.scale), self.periodic)
 
     def _units(self) -> Tensor:
@@ -151,7 +151,7 @@ def _turned(u: Tensor, turns: Tensor) -> Tensor:
 
 
 def _voted(transform: Transform, name: str | None) -> str:
-    """The coordinate that is voted on, where turns of the input add to it and to nothing but translations."""
+    """The coordinate that is voted on; a `ValueError` unless turns of the input change it and translations alone."""
     parts = transform.factors if isinstance(transform, Product) else [transform]
     if not isinstance(transform, Group) or not all(isinstance(part, Affine | HSV) for part in parts):
         accepted = "an Affine with a periodic angle, HSV, or a product of both"
@@ -167,7 +167,7 @@ def _voted(transform: Transform, name: str | None) -> str:
 
 
 def check_copies(transform: Transform, copies: object) -> None:
-    """Refuses copies that have nothing to vote on, by the name that models have for them."""
+    """Raises a `ValueError` about `copies`, the setting of a model, where they have no coordinate to vote on."""
     check_count("copies", copies)
     try:
         _voted(transform, None)
@@ -179,7 +179,13 @@ def check_copies(transform: Transform, copies: object) -> None:
 
 
 def check_unbounded(transform: Transform, name: str = "bounded", value: bool = False) -> None:
-    """Refuses circles that without bounds would be others, by the name of what takes these: those have 2π."""
+    """Raises a `ValueError` where no bounds would mean another circle: without them, every circle is 2π round.
+
+    Args:
+        transform: whose bounds are left out.
+        name: the argument that leaves them out, for the message.
+        value: what was received for it.
+    """
     low, high = transform.bounds.tolist()
     for circle, periodic, a, b in zip(transform.names, transform.periodic, low, high, strict=True):
         if periodic and not (math.isclose(a, -math.pi, rel_tol=1e-6) and math.isclose(b, math.pi, rel_tol=1e-6)):
