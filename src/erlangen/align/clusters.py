@@ -100,7 +100,7 @@ class Cluster:
     def fit(self, most: int, gain: float) -> Fit:
         r"""As many prototypes as have the least $\log \max(R_K, \text{floor}) - K \log(1 - \text{gain})$.
 
-        Two more that do not help end the search.
+        The search ends when two more prototypes have not helped.
         """
         best = fit = self._grow(None)
         least = math.log(max(best.left_out(), FLOOR))
@@ -125,7 +125,7 @@ class Cluster:
         return total / len(index)
 
     def _grow(self, fit: Fit | None) -> Fit:
-        """One prototype more: the one, of a few that explain much at first sight, with which the least is left."""
+        """Adds a prototype: of a few candidates, the one that leaves the least unexplained after a trial."""
         trials = [self._trial(fit, new) for new in self._seeds(fit)]
         best = min(trials, key=lambda trial: trial.residual.mean().item())
         return self._settle(best)
@@ -149,8 +149,8 @@ class Cluster:
     def _settle(self, fit: Fit) -> Fit:
         """Alternates: every prototype becomes the mean of its members, every input finds its prototype and pose.
 
-        In the end every prototype is the mean of the members it has. This is what is judged: a mean of few inputs is
-        sharp, and others that would win it over by that alone, by joining it would blur it.
+        In the end every prototype is the mean of the members it has, and is judged as that. Without this last mean, a
+        prototype of few inputs would explain others by its sharpness alone, which they would blur by joining it.
         """
         for _ in range(ROUNDS):
             before = fit.residual.mean().item()
@@ -171,7 +171,7 @@ class Cluster:
         return torch.stack(means)
 
     def _seeds(self, fit: Fit | None) -> list[Tensor]:
-        """Means of the inputs most like one of them, for the few with which the most more is explained."""
+        """Candidates for one more prototype: means of inputs like a random one, the few that explain the most more."""
         n, known = len(self.x), 0 if fit is None else len(fit.prototypes)
         have = torch.ones_like(self.targets[:, 0]) if fit is None else fit.residual
         share = max(1, n // (2 * (known + 1)))

@@ -153,7 +153,7 @@ def _checked(
     ok = whole and y.shape == x.shape[:1] and y.device == x.device
     check_tensor("y", y, f"one integer label for each of {len(x)} inputs, on {x.device}, or None", ok)
     x = x.to(compute_dtype(x))
-    transform.act(_unmoved(x[:1], transform), x[:1])  # says so if it does not act on such signals
+    transform.act(_unmoved(x[:1], transform), x[:1])  # raises an error if it does not act on such signals
     return transform, x, y.long()
 
 
@@ -169,7 +169,7 @@ def _start(x: Tensor, group: Group, conditional: Conditional | None, seed: int) 
 
 
 def _centred(group: Group, g: Tensor, x: Tensor) -> Tensor:
-    """The same poses relative to that of the most central member: the one whose frame is nearest to all others'."""
+    """The elements, relative to that of the most central member: the one whose frame is nearest to all others'."""
     ends = [(-n / max(x.shape[2:]), n / max(x.shape[2:])) for n in reversed(x.shape[2:])]
     corners = torch.cartesian_prod(*(torch.tensor(e, dtype=x.dtype, device=x.device) for e in ends))
     some = g[:: -(-len(g) // CENTRAL)]

@@ -130,8 +130,8 @@ def calibrate_gate(
 ) -> float:
     """The least gate at which `mean_shift` moves no more than a share of the inputs that are already where they belong.
 
-    Of other such inputs it then moves about the same share, if N is large: where k of N are moved here, k + 1 of N + 1
-    in the mean. So N should be many times 1/share.
+    If N is large, about the same share of other such inputs will be moved: where k of N are moved here, the expected
+    share of others is (k + 1) / (N + 1). So N should be many times 1/share.
 
     Args:
         x: such inputs, on which q was not trained.
@@ -165,7 +165,7 @@ def calibrate_gate(
 
 
 def _checked(x: Tensor, transform: Transform, conditional: Conditional) -> Tensor:
-    """Inputs in the type of the network that sees them, and a conditional over all coordinates of a transform."""
+    """Inputs in the type of the network that sees them; a `ValueError` unless transform and conditional match."""
     if not isinstance(transform, Transform):
         raise ValueError(f"transform: received {describe(transform)}; accepted is a Transform")
     if transform.support.is_discrete:
@@ -176,7 +176,7 @@ def _checked(x: Tensor, transform: Transform, conditional: Conditional) -> Tenso
 
 
 def _check_density(name: str, got: str, conditional: Conditional, x: Tensor) -> None:
-    """Refuses points, of which none is likelier than another, before inputs are moved."""
+    """Raises a `ValueError` for points without a density: there is none to compare before and after a move."""
     with evaluating(conditional):
         if check_density(conditional(x[:1])).degenerate:
             where = f"{got} of points without a density (a Dirac)"

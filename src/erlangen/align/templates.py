@@ -32,7 +32,7 @@ def standardise(x: Tensor, dims: int) -> Tensor:
         x: `(..., C, *size)` with `dims` sides; result: `(..., D)`.
     """
     flat = x.flatten(-dims - 1)
-    # In parts of its size, for squares of small or large units are no numbers.
+    # Divided by its size first, so that squares neither vanish nor overflow.
     size = flat.abs().amax(-1, keepdim=True)
     flat = flat / torch.where(size > 0, size, 1.0)
     flat = flat - flat.mean(-1, keepdim=True)

@@ -51,7 +51,7 @@ class Diverged(RuntimeError):
         self._given = step, value, good, checkpoint, history
 
     def __reduce__(self) -> tuple[type[Diverged], tuple[Any, ...]]:
-        """What it was made from, for one process to raise what another did: of its words alone it cannot be made."""
+        """Its arguments, for one process to raise what another did: from the message alone it cannot be rebuilt."""
         return type(self), self._given
 
 
@@ -69,8 +69,8 @@ class Alarm:
 
     Attributes:
         entropy: the name of the entropy among the objective's scalars.
-        drop: how many nats below its first value count as nothing.
-        floor: an entropy that counts as nothing however it began; none if None.
+        drop: an entropy that has fallen by so many nats since its first value has collapsed.
+        floor: an entropy below which it has collapsed, however it began; none if None.
         edge: the name of the share of sampled coordinates that lie at their bounds.
         pinned: the share that is too great.
         crowded: the share from which a fallen entropy is put down to the bounds.
@@ -79,7 +79,7 @@ class Alarm:
         lost: the share that is too great.
         content: the name of the share of inputs' content that is left in their prototypes.
         empty: the share that is too small.
-        rows: for how many rows in turn it must be so.
+        rows: for how many rows in a row it must be so.
         stop: whether training stops when prototypes are empty, with `Collapsed`.
     """
 
@@ -117,7 +117,7 @@ class Watch:
         found = []
         names = (self.alarm.entropy, self.alarm.edge, self.alarm.beyond)
         entropy, edge, beyond = (values.get(name, math.nan) for name in names)
-        # A first stage may end before there are enough rows of it; its prototypes then stay as they are.
+        # The last one counts on: a first stage may end before there are enough rows, and its prototypes then stay.
         self.content = values.get(self.alarm.content, self.content)
         if self.start is None and math.isfinite(entropy):
             self.start = entropy
@@ -141,7 +141,7 @@ class Watch:
 
     def _due(self, name: str, bad: bool) -> bool:
         count = self.counts.get(name, 0)
-        if count < self.alarm.rows:  # it stays there: once is enough
+        if count < self.alarm.rows:  # where it stays, so that each sentence is due once
             self.counts[name] = count + 1 if bad else 0
         return count < self.counts.get(name, 0) == self.alarm.rows
 
@@ -152,4 +152,4 @@ class Watch:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from what was seen."""
         self.start, self.counts = state["start"], dict(state["counts"])
-        self.content = state.get("content", math.nan)  # checkpoints of before had none
+        self.content = state.get("content", math.nan)  # older checkpoints have none

@@ -28,7 +28,7 @@ LOG = logging.getLogger("erlangen.train")
 STATE = "state.pt"
 
 
-# What reading a file that is not what it was may raise: a torn pickle is read as commands, of any kind.
+# What reading a damaged file may raise: a torn pickle is read as commands, of any kind.
 DAMAGED = (
     *(OSError, ValueError, RuntimeError, EOFError, pickle.UnpicklingError),
     *(LookupError, TypeError, AttributeError, AssertionError, ArithmeticError),
@@ -119,7 +119,7 @@ def load(path: Path) -> Snapshot:
 
     try:
         state = torch.load(path / STATE, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:  # whose words advise to run whatever is in the file
+    except pickle.UnpicklingError as error:  # its message advises to run whatever is in the file
         raise ValueError(f"{STATE} is torn, or holds something else") from error
     try:
         weights = {name: load_file(path / f"{name}.safetensors") for name in state["weights"]}
@@ -152,7 +152,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _flush(folder: Path) -> None:
-    """Makes names in a folder last; only POSIX has this, and needs it."""
+    """Flushes the names in a folder to the disk; only POSIX has this, and needs it."""
     if os.name == "posix":
         descriptor = os.open(folder, os.O_RDONLY)
         try:

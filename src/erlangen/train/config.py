@@ -35,8 +35,8 @@ class Optimiser:
         nesterov: whether that momentum is Nesterov's.
         betas: of "adam" and "adamw".
         clip: the greatest norm of the group's gradient; no limit if None.
-        schedule: what multiplies the learning rate, step by step; a function of one's own, too, which a run that is
-            resumed knows by its name.
+        schedule: what multiplies the learning rate, step by step. It may be a function of one's own; a run that is
+            resumed compares it by its name.
     """
 
     name: Literal["adam", "adamw", "sgd"] = "adam"
@@ -57,7 +57,7 @@ class Optimiser:
             "betas": _check_betas(self.betas),
             "clip": None if self.clip is None else check_positive("clip", self.clip),
         }
-        for name, value in numbers.items():  # those of numpy, too: checkpoints hold nothing but plain numbers
+        for name, value in numbers.items():  # as plain numbers, also those of numpy: checkpoints hold no others
             object.__setattr__(self, name, value)
         if self.momentum and self.name != "sgd":
             raise ValueError(f"momentum: received {self.momentum} for {self.name}, which has betas; accepted is 0")
@@ -153,7 +153,7 @@ class Config:
                 check_count(name, getattr(self, name))
         check_positive("checkpoint_seconds", self.checkpoint_seconds)
         _check_choice("precision", self.precision, get_args(Precision))
-        object.__setattr__(self, "seed", check_seed(self.seed))  # of numpy, too: it is written to files
+        object.__setattr__(self, "seed", check_seed(self.seed))  # as a plain number: it is written to files
         for name, value in {"optimiser": self.optimiser, **self.groups}.items():
             if not isinstance(value, Optimiser):
                 raise ValueError(f"groups[{name!r}]: received {describe(value)}; accepted is an Optimiser")

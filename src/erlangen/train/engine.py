@@ -128,7 +128,7 @@ class Engine:
         return self._losses(batch)
 
     def _seed(self, *place: int) -> None:
-        # Compiled code draws in its own way: then each process has noise of its own.
+        # `GlobalNoise` does not see the draws of compiled code, so each process then has noise of its own.
         rank = (self.fabric.global_rank,) if self.compiled and self.fabric.world_size > 1 else ()
         seed_noise(self.seed, *place, *rank, device=self.fabric.device)
 
@@ -146,8 +146,8 @@ class Engine:
     def step(self, batch: Sequence[Tensor], step: int, factors: dict[str, float]) -> dict[str, Tensor]:
         """Takes a step and returns its losses, on the device."""
         for name, optimiser in self.optimisers.items():
-            rate: Any = float(self.settings[name].lr * factors[name])  # whatever a schedule of one's own returns
-            if self.graphs is not None:  # which reads it where it was when the step was recorded
+            rate: Any = float(self.settings[name].lr * factors[name])  # a schedule of one's own may return any number
+            if self.graphs is not None:  # a graph reads the rate from the tensor that it was recorded with
                 rate = self.rates[name].fill_(rate)
             for group in optimiser.param_groups:
                 group["lr"] = rate

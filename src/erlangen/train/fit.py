@@ -99,7 +99,7 @@ def train(
     run.begin()
     run.engine.objective.train()
     show = run.config.progress if run.first else False
-    # Of several processes each would stop at a step of its own.
+    # Several processes would be interrupted at different steps.
     whole = run.checkpoints is not None and run.engine.fabric.world_size == 1
     bar = tracked(run.step, run.steps, show)
     with torch.enable_grad(), seeded(run.config.seed), held(whole) as interrupted, bar as tell:
@@ -110,13 +110,13 @@ def train(
             _after(run, validation, turned=run.engine.objective.judged() != stage)
             tell(run.histories)
             if interrupted() and not run.over:
-                if not run.kept:  # to write it again is to remove it first, and it may be the only one
+                if not run.kept:  # writing it again would first remove it, and it may be the only one
                     run.save()
                 break
 
 
 def _batches(run: Run, loader: Loader) -> Iterator[Sequence[Tensor]]:
-    """What is still to come."""
+    """The batches that are still to come."""
     while not run.over:
         epoch, start = divmod(run.step, len(loader))
         for batch in _loaded(run, loader, epoch, start):
@@ -129,7 +129,7 @@ def _batches(run: Run, loader: Loader) -> Iterator[Sequence[Tensor]]:
 
 
 def _loaded(run: Run, loader: Loader, epoch: int, start: int = 0) -> Iterator[Sequence[Tensor]]:
-    """Batches of a loader, which may draw their order, and make something of its inputs."""
+    """Batches of a loader, which may draw their order from the global generators, and compute something of inputs."""
     device = run.engine.fabric.device
     seed_noise(run.config.seed, 2, epoch, device=device)  # or the order would be another in a run that is resumed
     with _finite(run, ()):
@@ -138,7 +138,7 @@ def _loaded(run: Run, loader: Loader, epoch: int, start: int = 0) -> Iterator[Se
 
 @contextmanager
 def _finite(run: Run, batch: Sequence[Tensor]) -> Iterator[None]:
-    """Takes values that are not finite for a run that diverged, unless it is the first step, or inputs have them."""
+    """Turns an error about values that are not finite into `Diverged`, unless inputs have them or no step was taken."""
     try:
         yield
     except NotFinite:
@@ -161,7 +161,7 @@ def _step(run: Run, batch: Sequence[Tensor]) -> dict[str, Tensor]:
 def _after(run: Run, validation: Loader | None, *, turned: bool) -> None:
     """What is due after a step: rows, a validation, a checkpoint, the end.
 
-    Where a stage has ended a row does, whose means would else be over two kinds of losses.
+    When a stage ends (`turned`) a row is written, so that no row averages over the losses of two stages.
     """
     config, last = run.config, run.step >= run.steps
     row = last or turned or run.step % config.log_every == 0

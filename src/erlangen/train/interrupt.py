@@ -11,7 +11,7 @@ from multiprocessing import parent_process
 
 __all__ = ["held"]
 
-# What is usual first; commands make an interrupt of a request to end.
+# Handlers that may be replaced, the usual one first; commands turn a request to end into an interrupt.
 USUAL = {
     signal.SIGINT: (signal.default_int_handler,),
     signal.SIGTERM: (signal.SIG_DFL, signal.default_int_handler),
@@ -22,8 +22,8 @@ USUAL = {
 def held(hold: bool) -> Iterator[Callable[[], bool]]:
     """Holds an interrupt back to the end of the block, and yields a function that says whether there was one.
 
-    A second one is not held back. None is outside the main thread, which alone may, and where somebody else handles
-    them; nor is a request to end in a process of a pool, which has others to answer to.
+    A second one is not held back. Nothing is held back outside the main thread, which alone may handle signals, nor
+    where somebody else handles them, nor is a request to end in a process of a pool, which answers to its parent.
     """
     main, seen, owner = threading.current_thread() is threading.main_thread(), False, os.getpid()
     before = {number: signal.getsignal(number) for number in USUAL if hold and main}

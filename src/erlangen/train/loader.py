@@ -58,11 +58,12 @@ class TensorLoader:
     ) -> None:
         if not tensors:
             raise ValueError("tensors: received none; accepted is at least one")
+        rows = len(check_tensor("tensors[0]", tensors[0], "a tensor with rows", _has_rows(tensors[0])))
         for i, tensor in enumerate(tensors):
-            n = len(check_tensor("tensors[0]", tensors[0], "a tensor with rows", _has_rows(tensors[0])))
-            check_tensor(f"tensors[{i}]", tensor, f"a tensor with {n} rows", _has_rows(tensor) and len(tensor) == n)
+            ok = _has_rows(tensor) and len(tensor) == rows
+            check_tensor(f"tensors[{i}]", tensor, f"a tensor with {rows} rows", ok)
         self.tensors, self.seed, self.shuffle = tensors, seed, shuffle
-        rows, self.batch_size = len(tensors[0]), check_count("batch_size", batch_size)
+        self.batch_size = check_count("batch_size", batch_size)
         self.rows = rows // batch_size * batch_size if drop_last else rows
         if not self.rows:
             raise ValueError(f"tensors: received {rows} rows; accepted is at least {batch_size if drop_last else 1}")

@@ -65,8 +65,8 @@ def fit_many(
     objectives, loaders = _several("objectives", objectives), _several("loaders", loaders)
     validation = None if validation is None else _several("validation", validation)
     configs = [config] * len(objectives) if isinstance(config, Config) else _several("config", config)
-    first = _check(objectives, loaders, configs, validation)
-    stack = Stack(objectives)
+    _check(objectives, loaders, configs, validation)
+    first, stack = configs[0], Stack(objectives)
     joined = Joined("loaders", loaders)
     held = None if validation is None else Joined("validation", validation)
     check_batches(first, {"loaders": joined, "validation": held})
@@ -86,7 +86,7 @@ def fit_many(
 def _try(
     objectives: Sequence[Objective], loaders: Sequence[Loader], engine: StackEngine, dtype: torch.dtype | None
 ) -> None:
-    """Raises what a copy of an objective says of its first batch: where it is mapped over, it cannot look at values."""
+    """Raises the error of an objective about its first batch: when it is mapped over, it cannot look at values."""
     device = engine.fabric.device
     with seeded(0):
         for place, (objective, loader) in enumerate(zip(objectives, loaders, strict=True)):
@@ -103,7 +103,7 @@ def _try(
 
 
 def _host_noise() -> Any:
-    """The states of generators that know nothing of objectives that are mapped over."""
+    """The states of the generators of `random` and numpy, which draw once for all objectives that are mapped over."""
     state: Any = np.random.get_state()  # noqa: NPY002
     return random.getstate(), bytes(state[1]), state[2:]
 
@@ -126,7 +126,7 @@ class StackEngine(Engine):
         self.own_noise = not configs[0].graph
         self.groups = stack.parameter_groups()
         self.own_rates = {name: [c.groups.get(name, c.optimiser).lr for c in configs] for name in self.settings}
-        # A step is as long as the rate: what the first one's rate would do is made longer or shorter.
+        # A step is proportional to its rate, so each objective takes the step of the first one's rate, rescaled.
         self.ratios = {
             name: torch.tensor([rate / rates[0] for rate in rates], device=fabric.device)
             for name, rates in self.own_rates.items()
@@ -229,8 +229,8 @@ def _check(
     loaders: Sequence[Loader],
     configs: Sequence[Config],
     validation: Sequence[Loader] | None,
-) -> Config:
-    """As many of everything, and configurations that differ in what they may; returns the first of them."""
+) -> None:
+    """Raises a `ValueError` unless there is one of each for every objective, and configurations differ as they may."""
     if not objectives:
         raise ValueError("objectives: received none; accepted is at least one")
     for place, objective in enumerate(objectives):
@@ -258,11 +258,10 @@ def _check(
             if one != other:
                 why = f"received {other}, the first has {one}; accepted are a seed and learning rates of one's own"
                 raise ValueError(f"config[{place}].{field.name}: {why}")
-    return configs[0]
 
 
 def _check_apart(objectives: Sequence[Objective]) -> None:
-    """Refuses what is trained in two objectives, for it can only become one of the two."""
+    """Raises a `ValueError` for a parameter that two objectives train, since it cannot become both."""
     owner: dict[int, int] = {}
     for place, objective in enumerate(objectives):
         for name, p in objective.named_parameters():
@@ -282,7 +281,7 @@ def _shared(value: Any, name: str) -> Any:
 
 def _hand_back(stack: Stack, place: int, objective: Objective) -> None:
     """Leaves what was trained in the objective, where and in the type in which it was trained."""
-    # A weight that is tied to another has two names there, and one here.
+    # A weight that is tied to another has two names in the objective, and one in the stack.
     tensors, own = stack.member(place), objective.state_dict()
     trained = {name: tensors[name] for name in own if name in tensors}
     if any(part.dtype != own[name].dtype for name, part in trained.items()):

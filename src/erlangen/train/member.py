@@ -57,5 +57,5 @@ class Member:
         self.watch.load_state_dict(state["watch"])
         self.judge.load_state_dict(state["judge"], best, device)
         self.history.best = self.judge.row
-        # One that finished may be made longer; one that lost its patience stays where it is.
+        # A run that finished may be made longer; one that ran out of patience stays stopped.
         self.history.stopped = None if state["stopped"] == "finished" else state["stopped"]

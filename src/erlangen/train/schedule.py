@@ -19,7 +19,7 @@ class Constant:
     """The same rate always."""
 
     def __call__(self, step: int, steps: int, per_epoch: int) -> float:
-        """The factor of a step, which counts from 0, of a run of so many steps, so many of them to an epoch."""
+        """The factor of a step, counted from 0, in a run of `steps` steps with `per_epoch` of them to an epoch."""
         return 1.0
 
 

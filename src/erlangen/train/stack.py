@@ -56,7 +56,7 @@ class Stack(Objective):
     def forward(self, batch: Sequence[Tensor]) -> dict[str, Tensor]:
         """The losses of each objective on its own batch."""
         tensors = {name: getattr(self, own) for name, own in self.names.items()}
-        self.model.branch()  # what is decided on the host is known before tensors are mapped over
+        self.model.branch()  # which looks at a tensor, and remembers it, before tensors are mapped over
         losses: Any = vmap(self._losses, randomness="different")
         try:
             return losses(tensors, tuple(batch))
@@ -67,7 +67,7 @@ class Stack(Objective):
             raise ValueError(f"objectives: received {got}; accepted are others, or each by `fit`") from error
 
     def checked(self, losses: dict[str, Tensor]) -> dict[str, Tensor]:
-        """As they are: each is one number for every objective, which were checked."""
+        """The losses as they are, `(M,)` each: those of every objective were checked on their own."""
         return losses
 
     def _losses(self, tensors: dict[str, Tensor], batch: tuple[Tensor, ...]) -> dict[str, Tensor]:

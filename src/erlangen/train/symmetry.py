@@ -60,9 +60,9 @@ def fit_symmetry(
         loader: the batches; labels, if there are any, are not looked at.
         config: how it is trained. Its steps are those of both stages; schedules of the groups "inference" and "density"
             run over their own stage.
-        validation: the batches on which `patience` judges the density, in the second stage; a density that has seen few
-            images long enough knows the pose of each, and takes it for the only one.
-        restarts: how often it may start anew; 0 leaves it at the words of the alarm.
+        validation: the batches on which `patience` judges the density, in the second stage: after many steps on few
+            images, a density knows the pose of each by heart, and takes it for the only one.
+        restarts: how often it may start anew; with 0, the alarm only warns.
         fabric: see `fit`.
         on_step: see `fit`.
 
@@ -70,7 +70,8 @@ def fit_symmetry(
         Collapsed: the prototypes are empty, after all restarts.
         FileExistsError: the folder holds a run already, and `resume` is False.
     """
-    steps = _checked(objective, config.length(len(loader)), restarts)
+    steps = config.length(len(loader))
+    _check(objective, steps, restarts)
     _check_inferred(objective, loader=loader, validation=validation)
     objective.prototypes.restart()
     start = copy.deepcopy(objective.state_dict())
@@ -104,8 +105,8 @@ def fit_symmetry(
     raise ValueError(f"restarts: received {restarts} for the run in {config.folder}; accepted is {accepted}")
 
 
-def _checked(objective: TwoStages, steps: int, restarts: int) -> int:
-    """The steps of both stages, where they can be taken."""
+def _check(objective: TwoStages, steps: int, restarts: int) -> None:
+    """Raises a `ValueError` unless there are two stages, and steps left for the second."""
     if not isinstance(objective, TwoStages):
         raise ValueError(f"objective: received a {type(objective).__name__}; accepted is TwoStages")
     if steps <= objective.burn_in:
@@ -113,11 +114,10 @@ def _checked(objective: TwoStages, steps: int, restarts: int) -> int:
         raise ValueError(f"steps: received {steps}; accepted are {accepted}")
     if not isinstance(restarts, int) or restarts < 0:
         raise ValueError(f"restarts: received {restarts!r}; accepted is an integer >= 0")
-    return steps
 
 
 def _check_inferred(objective: TwoStages, **loaders: Loader | None) -> None:
-    """Poses are known when the first stage is over, and then from nothing but `Inferred`."""
+    """Raises a `ValueError` for batches without poses: `KnownPoses` gets them from an `Inferred` alone."""
     for name, batches in loaders.items():
         if isinstance(objective.density, KnownPoses) and not (batches is None or isinstance(batches, Inferred)):
             got = f"a {type(batches).__name__} for KnownPoses as the second stage"
@@ -125,14 +125,14 @@ def _check_inferred(objective: TwoStages, **loaders: Loader | None) -> None:
 
 
 def _warn_of_start(history: History, first: int) -> None:
-    """Says so where the density that is kept is the one that training began with."""
+    """Warns where the density that is kept is the one that training began with."""
     judged = history.column("step", "validation")
     if history.best is not None and len(judged) > 1 and judged[0] == first == history.best["step"]:
         LOG.warning(UNLEARNED)
 
 
 def _staged(config: Config, first: int, steps: int, restart: int) -> Config:
-    """Each group has the schedule of its own stage; a restart has other noise, and is slower."""
+    """A configuration in which each group's schedule runs over its own stage; a restart is slower, with new noise."""
     slower = SLOWER**restart
     parts = {"inference": (0, first, slower), "density": (first, steps - first, 1.0)}
     groups: dict[str, Optimiser] = {}
@@ -149,7 +149,7 @@ def _collapsed(folder: Path | None) -> list[Path]:
 
 
 def _move(folder: Path | None, number: int) -> None:
-    """Puts what a collapsed run left aside; the folder has its name when all is in it."""
+    """Moves what a collapsed run left into a folder, which gets its final name when all is in it."""
     if folder is None or not folder.is_dir():
         return
     half = folder / f"{HALF}{number}"
@@ -161,7 +161,7 @@ def _move(folder: Path | None, number: int) -> None:
 
 
 def _finish(folder: Path | None) -> None:
-    """Puts aside what was being put aside when the run was killed."""
+    """Finishes the moves that were under way when the run was killed."""
     for half in [] if folder is None else list(folder.glob(f"{HALF}*")):
         _move(folder, int(half.name.removeprefix(HALF)))
 
@@ -171,8 +171,8 @@ class Inferred:
 
     Args:
         loader: of inputs alone.
-        objective: both stages, the second one that takes what is known.
-        draws: random transformations of each input.
+        objective: both stages, the second a `KnownPoses`.
+        draws: how many random transformations of each input are inferred.
     """
 
     def __init__(self, loader: TensorLoader, objective: TwoStages, *, draws: int) -> None:
@@ -202,7 +202,7 @@ class Inferred:
         if self._known is None:
             training = self.objective.training
             self.objective.eval()
-            with seeded(self.loader.seed):  # so that a run that is resumed has the same
+            with seeded(self.loader.seed):  # so that a resumed run infers the same
                 tensors = self.density.known(self.loader.tensors[0], self.draws)
             self.objective.train(training)
             self._known = self.loader.of(*tensors)
@@ -214,9 +214,9 @@ def set_aside(x: Tensor, held: float, *, seed: int = 0, batch_size: int = 256) -
 
     Args:
         x: all of them.
-        held: the share that is set aside, 0 <= held < 1, of at most 500. Few are judged with several transformations of
-            each; fewer than 4 are not set aside.
-        seed: which.
+        held: the share that is set aside, 0 <= held < 1: at most 500 inputs, and none if it is fewer than 4. Each of
+            few is judged with several transformations.
+        seed: of the choice.
         batch_size: of what was set aside.
     """
     if not isinstance(held, Real) or not 0 <= held < 1:
