@@ -22,7 +22,7 @@ class Objective(nn.Module):
     """Owns what it trains. `forward(batch)` returns named scalars: "loss" is differentiated, the rest is logged."""
 
     def __call__(self, batch: Sequence[Tensor]) -> dict[str, Tensor]:
-        """`forward`, of what is a batch: of a bare tensor it would take the first input for all of them."""
+        """Calls `forward`, after a check that it is given a batch: a bare tensor's first input would pass for all."""
         if not isinstance(batch, tuple | list):
             raise ValueError(f"batch: received {describe(batch)}; accepted is (x,) or (x, y)")
         if any(isinstance(part, Tensor) and part.shape[:1] == (0,) for part in batch):  # whose mean would be NaN
@@ -53,14 +53,14 @@ class Objective(nn.Module):
         raise NotImplementedError(f"{type(self).__name__} does not implement parameter_groups")
 
     def branch(self) -> Hashable:
-        """What the next step of training decides on the host: steps that differ in it compute other things."""
+        """What the next step of training decides on the host: steps for which it is equal run the same operations."""
         return None
 
     def counted(self) -> None:
         """Called after a step that was replayed from a graph, where `forward` did not run."""
 
     def judged(self) -> bool:
-        """Whether a validation says how good it is by now; a first stage has a loss of its own."""
+        """Whether a validation can already judge what is trained; it cannot in a first stage with another loss."""
         return True
 
 
@@ -85,7 +85,7 @@ class Counted(Objective):
         self.step += 1
 
     def taken(self) -> int:
-        """The steps so far. The buffer is for checkpoints, its copy on the host for decisions without a wait."""
+        """The steps so far. The buffer is for checkpoints; its copy on the host is for decisions without a wait."""
         if self._steps is None:
             self._steps = int(self.step)
         return self._steps
@@ -100,13 +100,13 @@ class AveragedObjective(Counted):
 
     Args:
         averaged: the model.
-        burn_in: for so many steps the classifier is trained on inputs as they are, and nothing else is.
+        burn_in: the number of first steps in which only the classifier is trained, on inputs as they are.
         original: the weight of the cross-entropy of the untransformed input, which is added.
         together: False: the mean cross-entropy over samples (LTT equation 10), to which an `identity` view of the model
             adds nothing: its weight is `original`. True: the cross-entropy of the averaged prediction, of all views, in
             the space in which the model averages.
-        equivariance: a price on a conditional that does not turn with its inputs, of the model's transform; none if
-            None.
+        equivariance: a price on a conditional that does not turn with its inputs, over the model's own transform; there
+            is none if None.
     """
 
     def __init__(
@@ -160,9 +160,9 @@ class AveragedObjective(Counted):
     def cross_entropy(self, prediction: Prediction, y: Tensor) -> Tensor:
         r"""The mean over the batch, of samples one by one or together.
 
-        Where a choice was drawn, the gradient of its probability goes through the weights. One by one, it is that of
-        the cross-entropy less what other inputs have on average: as that does not depend on the choice, the expectation
-        is the same ($\mathbb{E}\,\nabla \log p = 0$), and the noise is far less.
+        Where a choice was drawn, the gradient of its probability goes through the weights. For samples one by one, that
+        gradient is multiplied with the cross-entropy less the mean of other inputs. As this mean does not depend on the
+        choice, the expectation stays the same ($\mathbb{E}\,\nabla \log p = 0$), and there is far less noise.
         """
         if self.together:
             return F.nll_loss(prediction.log_probs, y)
@@ -244,11 +244,11 @@ def check_spread(q: object, name: str = "averaged") -> None:
 
 
 def _check_equivariance(equivariance: object, transform: Transform) -> None:
-    """Raises a `ValueError` for what is none, or one of a group whose coordinates say something else."""
+    """Raises a `ValueError` unless it is an `Equivariance` over what the model transforms with."""
     if not isinstance(equivariance, Equivariance):
         raise ValueError(f"equivariance: received {describe(equivariance)}; accepted is an Equivariance or None")
     group, v = equivariance.moves.group, transform.bounds
-    # It may lie on another device than the model until both are trained.
+    # Until training begins, its group may lie on another device than the model.
     same = group.names == transform.names
     if not same or not torch.equal(group.element(v.to(group.bounds.device)).to(v.device), transform.element(v)):
         got = f"one of {' '.join(repr(group).split())}"
@@ -257,10 +257,10 @@ def _check_equivariance(equivariance: object, transform: Transform) -> None:
 
 
 def groups_of(model: nn.Module, conditional: nn.Module | None = None) -> dict[str, list[nn.Parameter]]:
-    """The parameters of a classifier and of a conditional that are trained, a group each.
+    """The trained parameters of a classifier and of a conditional, a group each.
 
-    Where a classifier has `scalar_parameters`, as a `FixupResNet`, these are a group of their own. Layers that both
-    have, such as those that also encode inputs for the conditional, are the classifier's.
+    Where a classifier has `scalar_parameters`, as a `FixupResNet` does, these are a group of their own. Layers that
+    both use, such as those that also encode inputs for the conditional, count as the classifier's.
     """
     scalars, own = list(getattr(model, "scalar_parameters", list)()), list(model.parameters())
     known, shared = ({id(p) for p in part} for part in (scalars, own))

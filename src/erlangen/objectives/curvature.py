@@ -17,13 +17,13 @@ LARGEST = 1024  # a side with more rows or columns has a diagonal factor: eigenv
 class Kronecker(nn.Module):
     r"""$H \approx \frac{1}{\mathrm{tr}\,L}\, L \otimes R$ with $L = \mathbb{E}\, G G^T$ and $R = \mathbb{E}\, G^T G$.
 
-    The curvature per input is $H = \mathbb{E}\, g g^T$, of gradients g that are matrices G where the weights are: their
-    first side is that of the tensor, the second all others. The trace is exact, and so is all of H where one side is 1,
-    as of biases. Means are over many steps, and the eigenvectors are those of the last `refresh`.
+    The curvature per input is $H = \mathbb{E}\, g g^T$. A gradient g is written as a matrix G, with the first dimension
+    of the weights as its rows and all others as its columns. The trace is exact, and so is all of H where one side is
+    1, as for biases. Means are over many steps, and the eigenvectors are those of the last `refresh`.
 
     Args:
         weights: the tensor.
-        memory: over so many steps means are taken, of weights that fall exponentially.
+        memory: over about how many steps means are taken; the weights of steps fall exponentially.
     """
 
     left: Tensor
@@ -44,11 +44,11 @@ class Kronecker(nn.Module):
 
     @torch.no_grad()
     def add(self, gradients: Tensor, weight: float | Tensor) -> None:
-        """Remembers a step.
+        """Takes the gradients of a step into the means.
 
         Args:
-            gradients: of the weights, `(N, *weights.shape)`; of several processes each has its own.
-            weight: of each; the sum of all, over processes as well, is an estimate of the curvature per input.
+            gradients: of the weights, `(N, *weights.shape)`; each of several processes has its own.
+            weight: of each; the weighted sum of $g g^T$, over all processes, is an estimate of the curvature per input.
         """
         g = self._matrices(gradients)
         left, right = summed(_second(g, self.left.ndim == 1)), summed(_second(g.mT, self.right.ndim == 1))
@@ -57,7 +57,7 @@ class Kronecker(nn.Module):
 
     @torch.no_grad()
     def refresh(self) -> None:
-        """Finds eigenvectors and eigenvalues of what is remembered."""
+        """Finds the eigenvectors and eigenvalues of the means."""
         (left, left_basis), (right, right_basis) = _spectrum(self.left), _spectrum(self.right)
         trace = left.sum().clamp(min=torch.finfo(left.dtype).tiny)
         self.values.copy_(left.unsqueeze(-1) * (right / trace) / self.seen)
@@ -67,10 +67,10 @@ class Kronecker(nn.Module):
     def complexity(self, gradients: Tensor, weight: float, precision: Tensor, size: int) -> Tensor:
         r"""$\frac{1}{2N} \log \lvert I + N H / \delta \rvert$, `()`.
 
-        Its gradient of the precision is that of what is remembered, and of gradients that of the true determinant at
-        what is remembered: half the trace of $(\delta I + N H)^{-1}$ times their own curvature.
+        It is differentiated with respect to the precision at the means as they are, and with respect to the gradients
+        as the true determinant is there: half the trace of $(\delta I + N H)^{-1}$ times the gradients' own curvature.
         """
-        curvature = size * self.values.clone()  # what is remembered changes before the gradient is asked for
+        curvature = size * self.values.clone()  # the buffer may change in place before the backward pass
         value = (curvature / precision).log1p().sum() / (2 * size)
         g = _along(self.left_basis.clone(), self._matrices(gradients))
         squares = _along(self.right_basis.clone(), g.mT).mT.square().sum(0)
@@ -90,15 +90,15 @@ def _second(g: Tensor, diagonal: bool) -> Tensor:
 
 
 def _spectrum(mean: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvalues and eigenvectors; of a diagonal itself, and nothing."""
+    """The eigenvalues and eigenvectors of a matrix; for a diagonal, the diagonal and a tensor that is not used."""
     if mean.ndim == 1:
         return mean, torch.zeros_like(mean)
-    # Of a run that diverges there are none, which would be an error before it is known why.
+    # A run that diverges has none. That would be an error here, before the one that says why.
     whole = mean.nan_to_num(0.0, 0.0, 0.0)
     values, vectors = torch.linalg.eigh((whole.cpu() if whole.device.type == "mps" else whole).double())
     return values.clamp(min=0).to(mean), vectors.to(mean)
 
 
 def _along(basis: Tensor, g: Tensor) -> Tensor:
-    """Columns in another basis."""
+    """Columns in another basis; as they are where a diagonal stands for it."""
     return g if basis.ndim == 1 else basis.mT @ g

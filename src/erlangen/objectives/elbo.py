@@ -16,7 +16,7 @@ __all__ = ["Elbo"]
 class Elbo(Objective):
     """Minus the evidence lower bound of a VAE or one of its hybrids, per image (SGM section 4.2).
 
-    For an `InvVAE` the noise of its model of pixels is learned along, from reconstructions that it does not change.
+    For an `InvVAE` the noise of its model of pixels is learned as well, without a gradient to the reconstructions.
 
     Args:
         model: a `VAE`, `AugVAE` or `InvVAE`.

@@ -5,8 +5,8 @@ LTT section 3 (approximate invariance) bounds by how much a prediction changes w
 $$|p(C \mid x) - p(C \mid hx)| \leq 2 (M - m)\, \mathrm{TV}[q(\cdot \mid hx)\, h \,\|\, q(\cdot \mid x)],$$
 
 where $q\, h$ is the distribution of $g_v h$ for $v \sim q$. The paper trains nothing that makes the distance small: q
-sees inputs only as they are, so that mean-shift has nothing to rely on where inputs are turned as none was in training.
-By Pinsker's inequality the distance is at most $\sqrt{\mathrm{KL} / 2}$, and a KL can be trained.
+sees inputs only as they are, so that mean-shift cannot rely on it for inputs that are turned further than those of the
+training set. By Pinsker's inequality the distance is at most $\sqrt{\mathrm{KL} / 2}$, and a KL can be trained.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ def divergence(
     $$\mathrm{KL}[q(\cdot \mid x)\, h^{-1} \,\|\, q(\cdot \mid hx)]
         = \mathbb{E}_{v \sim q(\cdot \mid x)}[\log q(v \mid x) - \log q(v h^{-1} \mid hx)],$$
 
-    with $v h^{-1}$ as of `after_undoing`. It is this KL where $v \mapsto v h^{-1}$ keeps volumes, as rotations do in
-    the coordinates of a factored `Affine`, and up to a constant otherwise. The gradient goes to $q(\cdot \mid hx)$
-    alone: $q(\cdot \mid x)$ is taught by the classifier, and teaches. What has no density after the move, beyond the
-    bounds, is left out.
+    with $v h^{-1}$ as in `after_undoing`. The equation holds where $v \mapsto v h^{-1}$ keeps volumes, as rotations do
+    in the coordinates of a factored `Affine`, and up to a constant otherwise. The gradient goes to $q(\cdot \mid hx)$
+    alone: $q(\cdot \mid x)$ learns from the classifier, and is the target here. Points that have no density after the
+    move, because they lie beyond the bounds, are left out.
 
     Args:
         conditional: q.
@@ -71,8 +71,8 @@ class Moves(nn.Module):
     """Elements of a group, uniform within ranges of its coordinates.
 
     Args:
-        transform: a group whose coordinates reach all that `turns` makes of its elements; an angle is periodic, as that
-            of a factored `Affine`.
+        transform: a group with continuous coordinates; an angle among `turns` must be periodic, as that of a factored
+            `Affine`.
         turns: the range of each coordinate in which inputs are moved, by name: (low, high), or b for (-b, b). The whole
             circle of angles if None.
     """
@@ -93,7 +93,7 @@ class Moves(nn.Module):
         self.register_buffer("ranges", _ranges(transform, {"angle": math.pi} if turns is None else turns), False)
 
     def forward(self, count: int, like: Tensor) -> Tensor:
-        """So many elements, `(count, *element_shape)`."""
+        """Random elements, `(count, *element_shape)`."""
         low, high = self.ranges.to(like.dtype)
         return self.group.element(low + (high - low) * torch.rand(count, len(low), dtype=low.dtype, device=low.device))
 
@@ -127,12 +127,12 @@ class Equivariance(nn.Module):
 
 
 def _ranges(group: Group, turns: Bounds) -> Tensor:
-    """The ranges of all coordinates, those that are not named at the identity, `(2, d)`."""
+    """The ranges of all coordinates, `(2, d)`; those that are not named stay at the identity."""
     if unknown := [name for name in turns if name not in group.names]:
         raise ValueError(f"turns: received a range for {unknown}; accepted are the coordinates {list(group.names)}")
     places = [group.names.index(name) for name in turns]
     if [i for i in places if group.names[i] == "angle" and not group.periodic[i]]:
-        # Turned far, an exponential has no logarithm, or one that is another branch.
+        # The exponential of a great angle has no logarithm, or one on another branch.
         accepted = "one whose angle is periodic (Affine with factored=True, within a whole turn)"
         raise ValueError(f"transform: received {group!r}; accepted is {accepted}")
     ranges = group.origin.expand(2, -1).clone()

@@ -19,16 +19,16 @@ __all__ = ["EntropyBand", "InstaAug"]
 
 
 class EntropyBand(nn.Module):
-    """A weight that is multiplied when the entropy is below a band, and divided when it is above, now and then.
+    """A weight that is raised when the mean entropy of some steps lies below a band, and lowered when it lies above.
 
-    An entropy that is not finite changes nothing, and does not count.
+    Steps whose entropy is not finite are not counted.
 
     Args:
         low: the lower end of the band, in nats.
         high: the upper end.
         alpha: the weight at the start.
-        factor: by how much it changes, more than 1.
-        every: after how many steps.
+        factor: what it is multiplied with or divided by, more than 1.
+        every: the number of steps from one such change to the next.
     """
 
     alpha: Tensor
@@ -65,7 +65,7 @@ class EntropyBand(nn.Module):
 
 
 def greatest_entropy(conditional: Conditional) -> float:
-    """The entropy of a distribution that is even over all that a conditional reaches; infinite where that is not known.
+    """The entropy of the uniform distribution over all that a conditional can reach; infinite where that is not known.
 
     Example:
         >>> from erlangen.transforms import Rotations
@@ -86,8 +86,8 @@ class InstaAug(AveragedObjective):
     r"""$\mathcal{L} = \mathbb{E}_v[-\log f(C; \mathcal{A}_v I)] - \alpha H[q]$, with $\alpha$ such that H is in a band.
 
     With a `Categorical` the gradient is exact where its support is enumerated, and a score-function term with true
-    samples otherwise. Differs from the published code: the band is watched on training batches, not on the test set,
-    and the entropy is the entropy, also of ranges.
+    samples otherwise. Differs from the published code: the band is checked on training batches, not on the test set,
+    and H is the entropy of ranges, too.
 
     Args:
         averaged: the model; its conditional is a `MeanFieldUniform` or a `Categorical` in the paper, and any other with
@@ -124,7 +124,7 @@ class InstaAug(AveragedObjective):
             )
 
     def width(self, prediction: Prediction) -> tuple[Tensor, dict[str, Tensor]]:
-        """Minus the weighted entropy, in closed form or, where there is none, of the views' own points."""
+        """Minus the weighted entropy, in closed form or, where there is none, estimated from the views' points."""
         check_spread(prediction.q)
         try:
             entropy = prediction.q.entropy().mean()

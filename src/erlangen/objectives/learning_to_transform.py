@@ -20,11 +20,11 @@ EntropyWeight: TypeAlias = FixedEntropyWeight | EntropyController
 def entropy_of(points: Points | Prediction) -> Tensor:
     """The mean entropy of a batch from the points that stand for its distribution, `()`.
 
-    Of a prediction whose distribution is over finitely many points, all of them are taken.
+    If the distribution of a prediction is over finitely many points, all of these are taken instead.
     """
     if isinstance(points, Prediction) and isinstance(points.q, Density) and points.q.has_enumerate_support:
-        points = points.q.enumerated()  # what is a sum need not be sampled
-    log_q = torch.where(points.log_q == -math.inf, 0.0, points.log_q)  # of what never happens
+        points = points.q.enumerated()  # a finite sum need not be sampled
+    log_q = torch.where(points.log_q == -math.inf, 0.0, points.log_q)  # p log p is 0 where p is
     return -(points.log_weights.exp() * log_q).sum(0).mean()
 
 

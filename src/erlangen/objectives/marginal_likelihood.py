@@ -23,7 +23,7 @@ from .learning_to_transform import entropy_of
 
 __all__ = ["MarginalLikelihood"]
 
-EVERY = 20  # steps between those that find eigenvectors of the curvature
+EVERY = 20  # every so many steps the eigenvectors of the curvature are found anew
 
 
 class MarginalLikelihood(AveragedObjective):
@@ -42,21 +42,23 @@ class MarginalLikelihood(AveragedObjective):
     are, which may shrink a range although a classifier trained with a wider one has the greater marginal likelihood.
 
     The determinant is that of all inputs, Kronecker-factored for each tensor of weights (`Kronecker`). As in LILA, its
-    gradient is that of a few inputs, at the curvature of all. Differs from LILA, which makes that anew over the whole
-    training set after each epoch, from activations of linear layers and convolutions, and moves the range then: ours is
-    remembered over steps, from Jacobians. So it takes all layers that `torch.func.vmap` and `vjp` do, and any
-    distribution, not one range alone. Batch normalisation has its running statistics there, which mean nothing without
-    a burn-in.
+    gradient is that of a few inputs, at the curvature of all. Differs from LILA, which computes the curvature anew over
+    the whole training set after each epoch, from activations of linear layers and convolutions, and moves the range
+    then: here it is a mean over past steps, from Jacobians. So all layers are accepted that `torch.func.vmap` and `vjp`
+    accept, and any distribution, not one range alone. Batch normalisation uses its running statistics in the
+    determinant, which mean nothing without a burn-in.
 
     Args:
         averaged: the model, with `space="logit"`.
         size: the number of inputs of the training set.
-        inputs: so many of each batch are in the determinant of a step, or of the rows of each process.
-        views: of each of these. The scatter of few, as of the model's samples, counts against wide ranges.
-            inputs × views images, and inputs × outputs gradients of all weights, are in memory at a time.
-        outputs: so many of the classifier's are in the determinant of a step, drawn anew for each of these inputs, and
-            the likelier the more they count.
-        memory: the curvature is a mean over so many steps; of fewer it has more noise, of more it is older.
+        inputs: how many inputs of a batch are in the determinant of a step; each of several processes takes as many of
+            its own.
+        views: how many transformations of each of these inputs. With few, such as the model's samples, their scatter
+            counts against wide ranges. In memory at a time are inputs × views images, and inputs × outputs gradients of
+            all weights.
+        outputs: how many of the classifier's outputs are in the determinant of a step. They are drawn anew for each of
+            these inputs, and the more one counts, the likelier it is drawn.
+        memory: over how many steps the curvature is a mean; over fewer it has more noise, over more it is older.
         precision: the initial $\delta$.
         **kwargs: burn_in, original and equivariance, see `AveragedObjective`. Precisions are kept in the burn-in.
 
@@ -96,16 +98,16 @@ class MarginalLikelihood(AveragedObjective):
         self.curvatures = nn.ModuleList(Kronecker(w, count) for w in self._weights().values())
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
-        """As of every classifier, and the precisions as "prior"."""
+        """The classifier's parameters and the conditional's, and the precisions as "prior"."""
         return {**super().parameter_groups(), "prior": [self.log_precision]}
 
     def branch(self) -> Hashable:
-        """Whether the next step belongs to the burn-in; a step that finds eigenvectors is of a kind of its own."""
+        """Whether the next step belongs to the burn-in; and its number, if it finds eigenvectors."""
         return super().branch(), self.taken() if self._anew() else None
 
     @uncompiled
     def _anew(self) -> bool:
-        """Whether the next step finds eigenvectors of the curvature, which take long: at first each does."""
+        """Whether the next step finds the eigenvectors of the curvature, which takes long: at first every step does."""
         after = self.taken() - self.burn_in
         return after >= 0 and (after < EVERY // 2 or after % EVERY == 0)
 
@@ -125,13 +127,13 @@ class MarginalLikelihood(AveragedObjective):
         return {**losses, "loss": losses["loss"] + sum(extra.values()), **{k: v.detach() for k, v in extra.items()}}
 
     def width(self, prediction: Prediction) -> tuple[Tensor, dict[str, Tensor]]:
-        """Nothing is added; the entropy is logged, of what is no point."""
+        """Nothing is added; the entropy is logged where there is one."""
         point = getattr(prediction.q, "degenerate", False)
         return prediction.log_probs.new_zeros(()), {} if point else {"entropy": entropy_of(prediction).detach()}
 
     @uncompiled
     def complexity(self, x: Tensor, anew: bool = True) -> Tensor:
-        """The last term, `()`, of which the gradient is that of some of a batch.
+        """The last term, `()`, with the gradient of some inputs of a batch.
 
         Args:
             x: the inputs of the batch.
@@ -155,7 +157,7 @@ class MarginalLikelihood(AveragedObjective):
             try:
                 found, weight = gradients(scores, self._weights(), inputs, self.outputs)
             except RuntimeError as error:
-                # The same classifier has just classified the batch: what fails is that it is mapped, in many words.
+                # The same classifier has just classified the batch, so what fails is mapping it over inputs.
                 if is_memory(error) or "CUDA error" in str(error):
                     raise
                 got = f"a classifier with an operation that torch cannot map over inputs ({reason(error)})"
@@ -163,7 +165,7 @@ class MarginalLikelihood(AveragedObjective):
             return self._determinant(found, weight, anew)
 
     def _determinant(self, found: Mapping[str, Tensor], weight: float, anew: bool) -> Tensor:
-        """Half the logarithm of the determinant, over the size, with what a step has found."""
+        """Half the logarithm of the determinant, divided by the size, after the gradients of a step were added."""
         total, curvatures = self.log_precision.new_zeros(()), cast("list[Kronecker]", list(self.curvatures))
         share = 1 / summed(total + 1 / weight)  # of an input, among those of all processes
         for name, curvature, precision in zip(self.names, curvatures, self.log_precision.exp(), strict=True):
@@ -191,7 +193,7 @@ def gradients(
         scores: from weights by name, and what there is of one input, to its logits `(K,)`.
         weights: tensors by name; the result has no gradient of them.
         inputs: tensors `(B, ...)`.
-        outputs: so many rows of each input are drawn, see `_drawn`; all K if None or if there are no more.
+        outputs: how many rows of each input are drawn, see `_drawn`; all K if None, or if there are no more.
 
     Returns:
         rows, `(B * outputs, ...)` for each tensor, and the weight of each.

@@ -33,20 +33,20 @@ from .pstn import PSTN
 __all__ = ["METHODS", "Method", "Terms"]
 
 FEATURES = 32  # that describe an input to a conditional, as published
-SLOWER = 0.1  # the rate of localisers, in P-STN's published code
-FASTER = 10.0  # that of one range for all, a number to a coordinate, which at a network's rate stays near its start
+SLOWER = 0.1  # the rate of a localiser as a share of the classifier's, in P-STN's published code
+FASTER = 10.0  # the same for one range for all inputs: at a network's rate its few numbers would stay near their start
 FARTHEST = 3.0  # of P-STN's samples from their centre, in units of the scale, as in `pstn/table2`
 
 
 class Terms(NamedTuple):
-    """What an objective is told.
+    """The settings of an objective that a user of `METHODS` chooses.
 
     Attributes:
         alpha: the weight of the entropy (for instaaug, at the start), of the width, or of P-STN's divergence.
         entropy: the entropy to hold instead, by changing the weight; for instaaug, the middle of a band.
         burn_in: for how many steps the classifier is trained alone.
         original: the weight of the cross-entropy of the untransformed input.
-        shares: whether Augerino's widths are shares of the ranges, and added; their norm, as published, if not.
+        shares: whether Augerino's bonus is for the sum of widths as shares of their ranges; else for their norm.
         size: the number of inputs of the training set, for LILA.
     """
 
@@ -110,7 +110,7 @@ def _point(transform: Transform, channels: int) -> Conditional:
 
 
 def _student(transform: Transform, channels: int) -> Conditional:
-    """A t that is cut: of samples from its far tails nothing is learned, and averages are worse for them."""
+    """A truncated t: nothing is learned from samples in its far tails, and averages are worse for them."""
     return StudentT.over(transform, FEATURES, encoder=_encoder(transform, channels), truncation=FARTHEST)
 
 

@@ -21,10 +21,10 @@ __all__ = ["PoseLikelihood"]
 class PoseLikelihood(Objective):
     r"""Minus the log-likelihood of what moves an input back, $-\mathbb{E}_{x, h} \log q(h^{-1} \mid h x)$.
 
-    It is the cross-entropy of `Equivariance` with the identity as the distribution for inputs as they are: they are
+    It is the cross-entropy of `Equivariance` with the identity as the distribution for inputs as they are: these are
     taken to be in the pose where they belong, as the photographs of most data sets are, and elements h, uniform within
     ranges of coordinates, move them away from it. At the optimum q is the posterior of the pose. `align.mean_shift`
-    with such a q and a gate moves inputs back before a classifier that has never seen them turned, and stays frozen.
+    with such a q and a gate moves inputs back for a frozen classifier that has never seen them turned.
 
     A network reads the angle off the corners that a rotation leaves empty, if it sees them: begin its encoder with
     `models.Disc`.

@@ -68,13 +68,13 @@ class PrototypeInference(Counted):
     interpolation blurs what is compared, and nothing that left the frame is missed. Poses are samples of
     $q_\omega(\eta \mid x)$ (appendix B).
 
-    The right-hand side does not see an image that is moved out of its frame with all its orbit, so a price is put on
-    what a prototype loses (equation 7), and the share that is left, at 8 × 8 means, is logged as `content`:
+    The right-hand side cannot tell when the prototype of an orbit lies out of the frame, so a price is put on what a
+    prototype loses (equation 7), and the share that is left, at 8 × 8 means, is logged as `content`:
 
     $$ \mathrm{mse}\bigl(x_1, \mathcal{T}_{f(x_1)}(\mathcal{T}_{f(x_1)}^{-1}(x_1))\bigr), \qquad \mathrm{content} =
        1 - \frac{\|x_1 - \mathcal{T}_{f(x_1)}(\mathcal{T}_{f(x_1)}^{-1}(x_1))\|^2}{\|x_1 - \bar x_1\|^2}, $$
 
-    with $\bar x_1$ the mean of each channel over the batch, in which images of one colour each differ too.
+    with $\bar x_1$ the mean of each channel over the batch, from which images of a single colour differ, too.
 
     Differs from the paper: equation 7 is of inputs as they are, here it is of the first random transformation of each,
     as in the published code; and it has the transformation before its inverse, where here the prototype comes first,
@@ -89,8 +89,8 @@ class PrototypeInference(Counted):
         invertibility: the weight of equation 7; 0.1 for MNIST.
         centred: the weight of $|\bar v|^2$, with $\bar v$ the mean of the linear coordinates of the poses of all first
             random transformations in a batch, from the identity. Differs from the paper: the other terms hardly say
-            which image of an orbit is its prototype, and it drifts to the largest, of which least is lost, or to
-            colours that are clipped. So it is an average one. Equivariance is not touched, since only the mean is.
+            which image of an orbit is its prototype, and it drifts to the largest, which loses least, or to clipped
+            colours. This term makes it an average one. Equivariance is not affected, as only the mean pose is moved.
         blur: what inputs go through in the first steps; nothing if None.
     """
 
@@ -137,7 +137,7 @@ class PrototypeInference(Counted):
             second = group.element(self.model.pose(x).rsample())
         whole = group.compose(second, group.compose(group.inverse(first), moved))
         equivariance = (group.act(whole, x) - x).square().mean()
-        # Without a price its backward would be for nothing.
+        # Without a price on it, its backward pass would be for nothing.
         with torch.set_grad_enabled(torch.is_grad_enabled() and priced):
             lost, content = self._lost(seen, first[0])
         loss = equivariance + self.invertibility * lost
@@ -153,7 +153,7 @@ class PrototypeInference(Counted):
     def remedy(self, steps: int) -> None:
         """What helps against prototypes that lose their images: blur in the first steps, and a price on what is lost.
 
-        Of colours there is no price: behind their clips its gradient has the wrong sign.
+        Where colours change there is no greater price: once they are clipped, its gradient has the wrong sign.
 
         Args:
             steps: of the training, of which a twentieth is blurred.
@@ -171,7 +171,7 @@ class PrototypeInference(Counted):
     def _begin(self, x: Tensor) -> tuple[Tensor, bool]:
         """Inputs as they are seen in this step, which is counted in training; and whether there is a price on losses.
 
-        Compiled code could branch on neither: on a number that changes from step to step, or when there is a remedy.
+        It is not compiled, since compiled code could not branch on the step, nor on a price that a remedy changes.
         """
         if self.training:
             if self.blur is not None and self.branch():
@@ -180,7 +180,7 @@ class PrototypeInference(Counted):
         return x, self.invertibility > 0
 
     def _pose(self, x: Tensor, moved: Tensor) -> tuple[Tensor, Tensor]:
-        """Of moved inputs the first samples, `(B, ...)`, and sampled poses of all, `(S, B, d)`."""
+        """The first moved copy of each input, `(B, ...)`, and sampled poses of all copies, `(S, B, d)`."""
         views = self.model.group.act(moved, x)
         return views[0], self.model.pose(views.flatten(0, 1)).rsample().unflatten(0, views.shape[:2])
 
@@ -213,14 +213,14 @@ class Chance(nn.Module):
         self.register_buffer("ranges", found.to(group.bounds), persistent=False)
 
     def forward(self, n: int, x: Tensor) -> Tensor:
-        """As many elements for each input, `(n, B, *element_shape)`."""
+        """Random elements, n for each input, `(n, B, *element_shape)`."""
         low, high = self.ranges
         u = torch.rand(n, len(x), len(low), dtype=low.dtype, device=low.device)
         return self.group.element(low + (high - low) * u)
 
 
 def _coarse(x: Tensor) -> Tensor:
-    """Means over an eighth of each side: what two interpolations do to a fine texture is gone, what is empty stays."""
+    """Means over an eighth of each side, which do not see how interpolation blurs texture, but see what is empty."""
     return F.adaptive_avg_pool2d(x, CELLS) if x.ndim == 4 else F.adaptive_avg_pool1d(x, CELLS)
 
 
@@ -243,7 +243,7 @@ def _check_followed(ranges: Tensor, model: SymmetryModel) -> None:
 
 
 def trained_of(name: str, part: nn.Module) -> list[nn.Parameter]:
-    """The parameters of a part; a `ValueError` if it is frozen, as a model is that classifiers are averaged over."""
+    """The parameters of a part; a `ValueError` if it is frozen, as by `SymmetryModel.averaged`."""
     parameters = list(part.parameters())
     if not any(p.requires_grad for p in parameters):
         accepted = "one that can be trained: model.requires_grad_()"

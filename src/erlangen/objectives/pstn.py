@@ -11,6 +11,7 @@ from ..distributions import Dirac, StudentT
 from ..models import Averaged, Prediction
 from ..utils.shapes import check_positive, check_weight
 from .base import AveragedObjective
+from .learning_to_transform import entropy_of
 
 __all__ = ["PSTN"]
 
@@ -27,15 +28,15 @@ class PSTN(AveragedObjective):
     that of `Config(groups={"conditional": ...})`. A classifier that was trained before stays as it is in an `Averaged`
     with `frozen=["model"]`.
 
-    With a great weight (from 0.003 on 30 digits) the t may grow until nothing of an input is left in its views, which
-    the training says (`Alarm.beyond`); `StudentT(truncation=...)` or bounds keep it near.
+    With a great weight (from 0.003 on 30 digits) the t may grow until nothing of an input is left in its views, of
+    which training warns (`Alarm.beyond`); `StudentT(truncation=...)` or bounds prevent it.
 
     Differs from the paper: the divergence is the mean over coordinates, which have a precision each (see `StudentT`);
     the published code has that too, so that its weights can be used.
 
     Args:
         averaged: the model; its conditional is a `StudentT` or a `Dirac`.
-        weight: w, at least 0. It lies in a buffer, so that models of several weights can be trained together.
+        weight: w, at least 0. It is a buffer, so that models with different weights can be trained together.
         alpha0: the shape of the prior.
         beta0: its rate.
         **kwargs: burn_in, original, together and equivariance, see `AveragedObjective`.
@@ -58,14 +59,13 @@ class PSTN(AveragedObjective):
         self.register_buffer("weight", torch.tensor(check_weight("weight", weight)))
 
     def width(self, prediction: Prediction) -> tuple[Tensor, dict[str, Tensor]]:
-        """The weighted divergence; logged with it are the mean β, the entropy, and what lies beyond all bounds."""
+        """The weighted divergence; logged with it are the mean β, the entropy, and the share beyond the ranges."""
         q: Any = prediction.q
         if q.degenerate:
             return prediction.log_probs.new_zeros(()), {}
         divergence = q.precision_kl(self.alpha0, self.beta0).mean() / prediction.v.shape[-1]
-        entropy = -(prediction.log_weights.exp() * prediction.log_q).sum(0).mean()
         beta = q.precision.base_dist.rate.mean()
-        parts = {"divergence": divergence, "beta": beta.detach(), "entropy": entropy.detach()}
+        parts = {"divergence": divergence, "beta": beta.detach(), "entropy": entropy_of(prediction).detach()}
         if self.averaged.conditional.bounds is None:
             parts["beyond"] = self.beyond(prediction.v)
         return self.weight * divergence, parts

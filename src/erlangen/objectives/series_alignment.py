@@ -18,11 +18,11 @@ __all__ = ["SeriesAlignment", "variance_about_mean"]
 
 
 def variance_about_mean(x: Tensor, y: Tensor | None = None) -> Tensor:
-    r"""The mean over channels and time of the variance of series about their mean, of classes about that of each.
+    r"""The variance of series about the mean of their class, averaged over channels and time.
 
     $$ \frac{1}{CL} \sum_{c, t} \frac{1}{N - K} \sum_i \bigl(x_{ict} - \bar x_{y_i ct}\bigr)^2, $$
 
-    with K the number of classes that occur; of one series to a class it is zero. Memory grows with N, not with its
+    with K the number of classes that occur; with one series to each class it is zero. Memory grows with N, not with its
     square.
 
     Shape:
@@ -39,10 +39,10 @@ def variance_about_mean(x: Tensor, y: Tensor | None = None) -> Tensor:
 
 
 def _means(x: Tensor, y: Tensor | None) -> Tensor:
-    """For each series of a batch the mean of its class, `(N, C, L)`, without a look at the values."""
+    """For each series of a batch the mean of its class, `(N, C, L)`, without a wait for the device."""
     y = torch.zeros(len(x), device=x.device) if y is None else y
     same = (y == y[:, None]).to(x.dtype)
-    with torch.autocast(x.device.type, enabled=False):  # as warps, which make what is averaged here
+    with torch.autocast(x.device.type, enabled=False):  # as for warps, whose results are averaged here
         return ((same / same.sum(1, keepdim=True)) @ x.flatten(1)).view_as(x)
 
 
@@ -57,8 +57,8 @@ class SeriesAlignment(Objective):
     The mean of the aligned series of each class, in the time of each series, has to explain it. This is the variance
     of aligned series about their mean, in which a moment counts as long as it took: the variance as such, the loss of
     Shapira Weber et al., becomes small where time is squeezed until nothing is left of what differs. θ are velocities
-    at the ends of cells, zero at the border, and the second term is the work of stretching. The third keeps the time
-    of the mean that of the series, for all of them could be warped alike.
+    at the ends of cells, zero at the border, and the second term is the work of stretching. The third keeps the mean in
+    the time of the series, for otherwise all of them could be warped alike.
 
     Args:
         transform: a `CPAB` of series.

@@ -25,11 +25,11 @@ class SimilarityController(InvarianceController):
     `InvarianceController` follows $\log LI$. A step of training does not measure SI: `watch_similarity` does, every so
     many steps, on inputs that are held out, and until then the weight stays as it is.
 
-    It begins with a great weight. A network that has learned a set of features for each copy keeps looking at
-    them under a weight that would have kept it from learning them, so that a weight that rises overshoots.
+    It begins with a great $\nu$. A network that has learned separate features for each copy keeps using them, even
+    under a $\nu$ that would have kept it from learning them; so a $\nu$ that begins small and rises overshoots.
 
-    The weight moves all through a training. An early epoch has the better accuracy because it is less invariant, so
-    that weights chosen by accuracy alone (`patience`) would be those of a weight that was still too small.
+    $\nu$ moves all through a training. An early epoch has the better accuracy because it is less invariant, so that
+    network weights chosen by accuracy alone (`patience`) would be those of a $\nu$ that was still too small.
 
     Args:
         target: the saliency similarity to reach, between 0 and 1.
@@ -79,7 +79,7 @@ def watch_similarity(
         objective: whose `nu` is a `SimilarityController`.
         x: inputs on which SI is measured, held out from training; some hundred are enough.
         every: the number of steps between two measurements.
-        saliency: how maps are made; as by default, in 10 steps, if None.
+        saliency: how maps are made; `Saliency(steps=10)` if None.
 
     Returns:
         The `on_step` of `fit`.

@@ -32,8 +32,8 @@ class TransformLikelihood(Objective):
     prototype is one warp of the original. The inference network is not trained.
 
     What an imperfect inference leaves there may depend on $\eta_s$: prototypes of sprites that were shrunk are less
-    exact, so that exact ones are taken for those of large sprites, and those of the inputs, of which the density will
-    be asked, are all exact. With these among the $\hat x_s$ (`own`) their law is learned as it is.
+    exact, so the density learns that exact ones belong to large sprites. Later it is asked about prototypes of the
+    inputs themselves, which are all exact. With these among the $\hat x_s$ (`own`) it learns what holds for them.
 
     Args:
         model: whose `conditional` is trained.
@@ -42,9 +42,9 @@ class TransformLikelihood(Objective):
         own: whether the first of them is that of the input as it is. Differs from the paper, where all are of
             transformed inputs.
         grain: the standard deviation of noise on poses, one for all coordinates or one for each. Differs from the
-            paper, which has none: a coordinate that does not occur has poses that differ by what inference errs, and
-            the likelihood of a density that follows these to the last digit outweighs all that it may learn of the
-            others. Noise below which nothing counts, a fraction of a pixel, ends that.
+            paper, which has none: where a coordinate does not vary in the data, poses differ by errors of inference
+            alone, and a density that follows these to the last digit gains more likelihood than it could by learning
+            the other coordinates. Noise of a fraction of a pixel, below which nothing counts, ends that.
         consistency: the weight of $\mathrm{mean}_{s<t} |\log p_s - \log p_t|$ over the prototypes of an input. Differs
             from the paper, whose text has no such loss: the published code has it, with the weight 1.
     """
@@ -80,7 +80,7 @@ class TransformLikelihood(Objective):
         """The loss and its parts; labels are not looked at."""
         pose, prototypes = self.pairs(batch)
         q: Density = self.model.conditional(prototypes.flatten(0, 1))
-        # Compared are densities at one point: what noise alone makes of them is no inconsistency.
+        # Consistency compares densities at one and the same noisy pose, so that noise alone is no inconsistency.
         alike, times = (self.samples, 1) if self.consistency else (1, self.samples)
         v = self._blurred(pose.repeat(times, 1), q).repeat(alike, 1)
         log_p = q.log_prob(v).unflatten(0, (self.samples, len(pose)))
@@ -119,10 +119,10 @@ class TransformLikelihood(Objective):
 
 
 class KnownPoses(TransformLikelihood):
-    """The same of inputs whose poses and prototypes were inferred before: the inference network is not asked again.
+    """The same for inputs whose poses and prototypes were inferred before: the inference network is not asked again.
 
-    A batch is what `known` says of its inputs, in whole or some rows of it; one of the elements of each, at random,
-    makes its prototype. Where inputs are seen many times, which is so unless they are very many, that is much faster.
+    A batch has some rows of what `known` returns; for each input one of its elements, at random, makes the prototype.
+    This is much faster where inputs are seen many times, that is, unless there are very many of them.
     """
 
     def pairs(self, batch: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
@@ -149,12 +149,12 @@ class KnownPoses(TransformLikelihood):
 
 
 class TwoStages(Objective):
-    """Both stages of a model in one objective: for so many steps its prototypes, then how these are transformed.
+    """Both stages of a model in one objective: first its prototypes, then how these are transformed.
 
     Args:
         prototypes: the first stage.
         density: the second, of the same model.
-        steps: of the first stage.
+        steps: how many the first stage has.
     """
 
     def __init__(self, prototypes: PrototypeInference, density: TransformLikelihood, steps: int) -> None:
@@ -193,11 +193,11 @@ class TwoStages(Objective):
         return self.second, self.prototypes.branch()
 
     def judged(self) -> bool:
-        """In the second stage."""
+        """Only in the second stage."""
         return self.second
 
     def counted(self) -> None:
-        """The first stage counts its steps."""
+        """Counts a step of the first stage."""
         if not self.second:
             self.prototypes.counted()
 
