@@ -191,7 +191,7 @@ class Conditional(nn.Module):
 
         Args:
             name: the argument, for errors.
-            size: what came.
+            size: what was received.
             zero: whether zero is accepted.
         """
         try:

@@ -183,7 +183,7 @@ class BoundedDensity(Density):
         if eager_on_cpu(z) and z.numel():
             crowded = by_kind(self.periodic, lambda z: z.abs() > math.atanh(SATURATED), torch.isnan, z)
             most = crowded.flatten(0, -2).sum(0).max()
-            if int(most) > TOLERATED * (z.numel() // z.shape[-1]) + 2:  # two of few say nothing
+            if int(most) > TOLERATED * (z.numel() // z.shape[-1]) + 2:  # of few samples, two may lie there by chance
                 self._once.warn(
                     f"more than {TOLERATED:.0%} of the samples of a coordinate lie within {1 - SATURATED:.0e} "
                     "of a bound, where gradients vanish: widen the bounds, lower the weight of the entropy or "

@@ -78,7 +78,7 @@ class CategoricalDensity(Density):
 
     @property
     def mean(self) -> Tensor:
-        """The mean of the coordinates, circular for periodic ones (of indices of group elements it says nothing)."""
+        """The mean of the coordinates, circular for periodic ones; for indices of group elements it means nothing."""
         return mean_of(self.enumerated(), self.periodic, self.ends)[0]
 
     @property
@@ -191,7 +191,7 @@ class Categorical(Conditional):
         return cls(table, context, **dict[str, Any](start=int(transform.origin - low)) | kwargs)
 
     def bound(self, q: Density) -> Density:
-        """The same: the rows are what they are."""
+        """The same: the rows of the table are not moved into bounds."""
         return q
 
     def density(self, h: Tensor) -> CategoricalDensity:
@@ -222,7 +222,7 @@ def crop_table(
 ) -> tuple[Tensor, Tensor]:
     """Square crops on grids of centres, as coordinates cx, cy, width, height of a crop, and initial log-probabilities.
 
-    With the defaults InstaAug's 321 crops: 16² of 0.375, 8² of 0.75 of the frame's sides, and the whole frame.
+    The defaults give InstaAug's 321 crops: 16² of 0.375, 8² of 0.75 of the frame's sides, and the whole frame.
 
     Args:
         levels: for each size, the number of centres along a side and the size.

@@ -1,4 +1,4 @@
-r"""Densities on the circle, and columns that are handled apart: those that live on it and those on the line.
+r"""Densities on the circle, and functions that treat columns apart: those on the circle and those on the line.
 
 Angles are in radians, a circle is $[-\pi, \pi)$ with its ends joined, and any representative of an angle is accepted.
 """
@@ -56,7 +56,7 @@ def by_kind(
 
 
 def reach(periodic: Sequence[bool], like: Tensor) -> Tensor:
-    """How far standard coordinates reach to either side, `(d,)`: pi on the circle, without end on the line."""
+    """How far standard coordinates reach to either side, `(d,)`: pi on the circle, infinity on the line."""
     # Made where it is used: a copy from the host would synchronise a device.
     return torch.stack([like.new_full((), math.pi if p else math.inf) for p in periodic])
 

@@ -38,8 +38,8 @@ from .noise import Noise
 
 __all__ = ["Flow", "FlowDensity"]
 
-FEW = 32  # inputs
-DRAWS = 100  # of which coordinates move together, at most
+FEW = 32  # fewer inputs than this count as few
+DRAWS = 100  # how often it is drawn, at most, which coordinates move together
 
 
 class Flow(Conditional):
@@ -158,8 +158,8 @@ class FlowDensity(Density):
         flow, shape, m = self.flow, torch.broadcast_shapes(z.shape[:-1], self.batch_shape), math.prod(self.batch_shape)
         given = columns(z, self.batch_shape)
         n = len(given[0])
-        # With few inputs, samples count as inputs: one large product is faster than many small ones. What is exported
-        # takes any number of them, so that it cannot ask.
+        # With few inputs, samples count as inputs: one large product is faster than many small ones. An exported graph
+        # takes any number of inputs, so that it cannot depend on it.
         fold = 1 if exporting() or m >= FEW else max(n, 1)
         rows = torch.stack([given[i].reshape(n // fold, m * fold) for i in flow.order], 1)
         with torch.autocast(z.device.type, enabled=False):
@@ -202,7 +202,7 @@ def _total(slopes: list[Tensor]) -> Tensor:
 def _moving(layers: int, features: int) -> Tensor:
     r"""Which coordinates each layer moves, `(L, d)`: a random half, then the other one; a single one moves always.
 
-    A coordinate does not see those that always move with it, whatever the density it should follow. So halves are drawn
+    A coordinate never sees those that always move with it, and cannot learn to depend on them. So halves are drawn
     until no draw could leave fewer such pairs: none from $2 \log_2 d$ layers on.
     """
     if features == 1:
@@ -220,7 +220,7 @@ def _moving(layers: int, features: int) -> Tensor:
 
 
 def _halves(layers: int, features: int) -> tuple[Tensor, int]:
-    """A draw, and how many ordered pairs of coordinates always move together."""
+    """Random halves, and how many ordered pairs of coordinates always move together."""
     moves = torch.zeros(layers, features, dtype=torch.bool)
     for i in range(0, layers, 2):
         moves[i, torch.randperm(features)[: features // 2]] = True

@@ -51,7 +51,7 @@ class Atom(Density):
 
     @property
     def variance(self) -> Tensor:
-        """None."""
+        """Zero."""
         return torch.zeros_like(self.loc)
 
     def rsample(self, sample_shape: Sequence[int] = (), generator: torch.Generator | None = None) -> Tensor:
@@ -72,7 +72,7 @@ class Atom(Density):
         return Points(self.enumerate_support(), certain, certain)
 
     def draw(self, noise: Noise, *, pathwise: bool = True) -> Points:
-        """There is nothing to draw a density with."""
+        """There is no density, so no points with one can be drawn."""
         raise NotImplementedError("a Dirac has no density: use rsample, or quadrature for its one point of mass 1")
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -154,7 +154,7 @@ class GaussianDensity(Density):
         return (self.scale.log() + 0.5 * (1 + LOG_TURN)).sum(-1)
 
     def draw(self, noise: Noise, *, pathwise: bool = True) -> Points:
-        """Location and scale of standard normal noise."""
+        """Standard normal noise, scaled and shifted."""
         delta = self.scale * noise.normal(len(self.periodic))
         z = wrap_periodic(self.periodic, self.loc + delta)
         log_q = self._log_prob(delta).sum(-1)

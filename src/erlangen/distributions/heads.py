@@ -29,11 +29,11 @@ def inverse_positive(y: Tensor) -> Tensor:
 
 
 def check_scale(scale: Tensor, ok: Tensor, wrong: str = "zero, negative or NaN", accepted: str = "scales > 0") -> None:
-    """Refuses scales that are none; those of a network that diverged are NaN, which training tells from wrong input.
+    """Raises a `ValueError` for wrong scales; for NaN a `NotFinite`, by which training knows a network that diverged.
 
     Args:
         scale: the scales.
-        ok: which of them are as they should be, `(...)` of the same shape.
+        ok: which of them are as they should be, of the same shape.
         wrong: what the others may be.
         accepted: what they should be.
     """

@@ -50,7 +50,7 @@ class Noise:
 
     def _draw(self, shape: tuple[int, ...], *, normal: bool) -> Tensor:
         draw: Any = torch.randn if normal else torch.rand
-        own = {} if self.generator is None else {"generator": self.generator}  # with one, export takes no free sizes
+        own = {} if self.generator is None else {"generator": self.generator}  # export with free sizes allows none
         return draw(shape, **own, dtype=self.like.dtype, device=self.like.device)
 
     def normal(self, k: int) -> Tensor:
@@ -231,7 +231,7 @@ def _one_hot(u: Tensor, log_p: Tensor) -> Tensor:
 
 
 def _chosen(chosen: Tensor, log_p: Tensor) -> Tensor:
-    """The log-probabilities of the chosen, of which others may be minus infinity."""
+    """The log-probabilities of the chosen components; those of others may be minus infinity."""
     return torch.where(chosen > 0, log_p, 0.0).sum(-1)
 
 

@@ -47,8 +47,8 @@ class RealNVP(Flow):
         layers: the number of couplings.
         width: the width of the conditioners' hidden layer.
         limit: the greatest $|s|$ of a coupling, softly; None for no limit (on a circle, for one of 8).
-        squash: after each coupling, linear coordinates pass $c \tanh(z / c)$ with this c (as the published code does
-            with c = 6); None for not.
+        squash: after each coupling, linear coordinates pass $c \tanh(z / c)$ with this c (6 in the published code); not
+            if None.
         dropout: the share of the conditioners' hidden units that are dropped in training.
         **kwargs: encoder, periodic, bounds and origin, see `Conditional`.
     """

@@ -129,7 +129,7 @@ class StudentDensity(Density):
         return (self.scale.log() + self.standard.entropy).sum(-1)
 
     def draw(self, noise: Noise, *, pathwise: bool = True) -> Points:
-        """Location and scale of quantiles of uniform noise."""
+        """Quantiles of uniform noise, scaled and shifted."""
         u = noise.uniform(len(self.periodic))
         scale = self.scale.expand_as(u)
         delta = by_kind(self.periodic, self._line, self._circle, u, scale)

@@ -141,7 +141,7 @@ class Affine(MatrixGroup):
         return self.check_log(self.elements_like(g), self.project(g))
 
     def project(self, g: Tensor) -> Tensor:
-        """The coordinates of any affine map, less those that this group does not have; of its own the logarithm."""
+        """The coordinates of any affine map, without what this group cannot express; of its own elements, all."""
         g = self.elements_like(g)
         # Where the angle is periodic both forms agree, and the factors know half a turn.
         algebra = _factors(g) if self.factored or any(self.periodic) else affine_log(g)
@@ -150,7 +150,7 @@ class Affine(MatrixGroup):
         v = (algebra.unsqueeze(-3) * basis).sum((-1, -2)) / (basis * basis).sum((-1, -2))
         if not (self.factored or set(self.names) <= {"angle", "scale"}):
             return v
-        # Of all whole turns those that lie within the bounds, wherever these begin.
+        # Angles are brought within the bounds by whole turns, wherever the bounds begin.
         turn = vector([2 * math.pi if name == "angle" else 0.0 for name in self.names], v.dtype, v.device)
         return v - turn * ((v.detach() - self.bounds.mean(0).to(v.dtype)) / (2 * math.pi)).round()
 

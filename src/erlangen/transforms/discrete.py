@@ -37,7 +37,7 @@ class Permutations(FiniteGroup):
         raise NotImplementedError(f"{type(self).__name__} has no matrices")
 
     def _same_levels(self, group: MatrixGroup) -> bool:
-        """Whether both keep bytes, or both make them [0, 1]; else nothing matters to what permutes pixels."""
+        """Whether both keep bytes, or both make them [0, 1]; how else pixels are resampled does not matter here."""
         return (self.interpolation == "nearest") == (group.interpolation == "nearest")
 
     def pixels(self, size: Sequence[int], device: torch.device) -> Tensor:

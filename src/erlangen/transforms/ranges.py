@@ -1,4 +1,4 @@
-"""The ranges of coordinates: what users say of them, and what counts where they say nothing."""
+"""The ranges of coordinates: those that users give, and defaults for the others."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ __all__ = ["ROUNDED", "TURNS", "Bounds", "resolve_bounds"]
 
 Bounds: TypeAlias = Mapping[str, "float | tuple[float, float]"]
 TURNS = {"angle": 2 * math.pi, "hue": 1.0}  # more than a whole turn can only be degrees
-ROUNDED = 1e-5  # how far what is meant for a turn may be from one: who writes π writes 3.1416
+ROUNDED = 1e-5  # how far from a turn a range may be that is taken for one: π is often written as 3.1416
 
 
 def resolve_bounds(
     names: Sequence[str], default: Bounds, bounds: Bounds | None = None, *, called: str = "bounds"
 ) -> Tensor:
-    """The range of each coordinate, from defaults and what the user says; a number b stands for (-b, b).
+    """The range of each coordinate, from defaults and what the user gives; a number b stands for (-b, b).
 
     Args:
         names: of the coordinates.
-        default: what counts where the user says nothing.
-        bounds: what the user says.
-        called: what errors call it.
+        default: the ranges of coordinates that the user does not name.
+        bounds: the ranges that the user gives.
+        called: the name of `bounds` in errors.
 
     Shape:
         result: `(2, d)`.
@@ -43,7 +43,7 @@ def resolve_bounds(
         given, usual = bounds.get(name, default[name]), _ends(default[name])
         low, high = _ends(given)
         turn = TURNS.get(name, math.inf)
-        if usual[1] - usual[0] > turn * (1 + ROUNDED):  # a transform of other people may have other units
+        if usual[1] - usual[0] > turn * (1 + ROUNDED):  # a transform from elsewhere may have other units
             turn = math.inf
         if math.isclose(high - low, turn, rel_tol=ROUNDED):
             low, high = (end * (turn / (high - low)) for end in (low, high))  # zero stays zero
@@ -56,7 +56,7 @@ def resolve_bounds(
 
 
 def _ends(given: Any) -> tuple[float, float]:
-    """Both ends of a range; NaN of what is none."""
+    """Both ends of a range; NaN if it is none."""
     try:
         low, high = (float(end) for end in (given if np.ndim(given) else (-given, given)))
     except (TypeError, ValueError):

@@ -77,7 +77,7 @@ def from_pixels(p: Tensor, size: Sequence[int]) -> Tensor:
 
 
 def _points(size: Sequence[int], p: Tensor) -> Tensor:
-    """Checked points in floating point; the middle of an even number of pixels is no whole one."""
+    """Checks points, and returns them in floating point: the middle of an even number of pixels is half a pixel."""
     check_tensor("p", p, "points, a tensor (..., 2), or (..., 1) for series")
     _check_size(size, p)
     accepted = f"points (..., {len(size)}) for the size {tuple(size)}"
