@@ -15,7 +15,7 @@ from .outputs import check_labels
 __all__ = ["Divergence", "Reliability", "bin_of", "brier", "ece", "ekld", "kl", "nll", "reliability", "squared_error"]
 
 
-LOOSE = 0.1  # of the logarithm of a sum of probabilities, for those in half precision, and of many classes
+LOOSE = 0.1  # how far the logarithm of a sum of probabilities may be from 0, in half precision and over many classes
 
 
 class Divergence(NamedTuple):
@@ -150,8 +150,8 @@ def ekld(log_probs: Tensor, moved_log_probs: Tensor, y: Tensor) -> Divergence:
 def kl(log_p: Tensor, log_q: Tensor) -> Tensor:
     r"""$\mathrm{KL}[p \,\|\, q] = \sum p \log \frac pq$ over the last dimension.
 
-    It is $\sum p \, (e^d - 1 - d)$ with $d = \log \frac qp$, of which no term is negative: those of distributions that
-    are nearly alike do not cancel.
+    It is computed as $\sum p \, (e^d - 1 - d)$ with $d = \log \frac qp$. No term of this is negative, so that terms do
+    not cancel where distributions are nearly alike.
 
     Shape:
         log_p, log_q: normalised log-probabilities, `(..., K)`; result: `(...)`.

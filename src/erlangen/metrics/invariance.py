@@ -47,7 +47,7 @@ Comparison = Callable[[Tensor, Tensor], Tensor]
 
 
 class ExpectedDivergence(NamedTuple):
-    r"""Expected divergences of a model, of which `Divergence` has those of classes.
+    r"""Expected divergences of a model over all inputs; `Divergence` has those of each class.
 
     Attributes:
         forward: $\mathbb{E}\, \mathrm{KL}[p(\cdot \mid x) \,\|\, p(\cdot \mid gx)]$, as `distribution_invariance`.
@@ -73,7 +73,7 @@ class Controlled(NamedTuple, Generic[Found]):
 def logit_error(logits: Tensor, moved: Tensor) -> Tensor:
     r"""$\frac12 \lVert f(x) - f(gx) \rVert_2^2$ (a term of Moskalev et al., equation 2).
 
-    A class that both rule out, with logits of minus infinity, stays where it is.
+    A class that both rule out, with logits of minus infinity, adds nothing.
 
     Shape:
         logits: f(x), `(B, K)`; moved: f(gx), `(S, B, K)`; result: `(S, B)`.

@@ -19,7 +19,7 @@ class AngleError(NamedTuple):
 
     Attributes:
         printed: $|\theta_\mathrm{true} - \mu| \bmod \pi$, as P-STN equation 18 prints it, in [0, π). It forgives half a
-            turn, and half a turn less a little counts as much as a quarter and more.
+            turn, but counts a little less than half a turn in full.
         circular: the distance on the circle, in [0, π].
     """
 

@@ -93,7 +93,7 @@ def _interval(inputs: Tensor, bootstrap: Bootstrap) -> Tensor:
     means = torch.cat([values[rows].mean(1) for rows in resampled(len(values), bootstrap)])
     ends = torch.tensor([(1 - bootstrap.level) / 2, (1 + bootstrap.level) / 2], dtype=values.dtype)
     found, next_one = means.quantile(ends), means.quantile(ends, interpolation="higher")
-    return torch.where(found.isnan(), next_one, found).to(inputs.device)  # between infinite means there is no number
+    return torch.where(found.isnan(), next_one, found).to(inputs.device)  # a quantile between infinite means is NaN
 
 
 def resampled(n: int, bootstrap: Bootstrap) -> Iterator[Tensor]:

@@ -139,7 +139,7 @@ class Orbit:
         return maps * inscribed_disc(maps) if self.disc else maps
 
     def _linear(self, g: Tensor, maps: Tensor) -> Tensor:
-        """The action less what it fills in from outside, of which a map knows nothing."""
+        """The action without what it fills in from outside, which is no part of a map."""
         return self._each(g, maps) - self._each(g, torch.zeros_like(maps))
 
     def _each(self, g: Tensor, moved: Tensor) -> Tensor:

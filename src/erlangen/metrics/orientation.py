@@ -28,7 +28,7 @@ __all__ = [
 def _samples(angle: Tensor) -> Tensor:
     ok = isinstance(angle, Tensor) and angle.ndim > 0 and len(angle) > 0
     check_tensor("angle", angle, "angles (S, ...), at least one sample", ok)
-    check_finite("angle", angle)  # what is no number would lie in the first arc
+    check_finite("angle", angle)  # NaN would be counted in the first arc
     return angle
 
 
@@ -76,7 +76,7 @@ def half_range(angle: Tensor, share: float = 0.98) -> Tensor:
 
 
 def circle_histogram(angle: Tensor, bins: int = 36) -> Tensor:
-    r"""The share of the samples in each of as many equal arcs of the circle, from $-\pi$ on.
+    r"""The share of the samples in each of `bins` equal arcs of the circle, from $-\pi$ on.
 
     Shape:
         angle: in radians, `(S, ...)`; result: `(bins, ...)`.

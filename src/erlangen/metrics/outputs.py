@@ -62,8 +62,8 @@ def measuring(seed: int, *models: object) -> Iterator[None]:
 def classify(model: Model, x: Tensor) -> Tensor:
     """The logits of inputs, or the log-probabilities of a model that returns an object with `log_probs`.
 
-    Logits without a softmax are refused, which are NaN, plus infinity, or minus infinity for every class: a decision
-    among them is always the same, and so would be invariant. Minus infinity rules a class out.
+    Logits that have no softmax are refused: NaN, plus infinity, or minus infinity for every class. A decision among
+    them is always the same, and so would count as invariant. Minus infinity rules a class out.
 
     Shape:
         x: `(B, C, H, W)` or `(B, C, L)`; result: `(B, K)`, in single precision at least.
@@ -83,7 +83,7 @@ def classify(model: Model, x: Tensor) -> Tensor:
 
 
 def _asked(model: Model, x: Tensor) -> Any:
-    """What a model says; a `ValueError` if it fails for inputs of another type than its parameters."""
+    """The output of a model; a `ValueError` if it fails for inputs of another type than its parameters."""
     try:
         return model(x)
     except RuntimeError as error:
@@ -127,7 +127,7 @@ def check_differentiable(logits: Tensor) -> None:
 
 
 def reached(gradient: Tensor | None, logits: Tensor, x: Tensor) -> Tensor:
-    """The gradient of something of the logits in inputs: zero for logits that ignore these, which have none.
+    """A gradient from logits to inputs, `x`: zero if torch has none because the logits ignore these.
 
     Raises:
         ValueError: there is none although logits differ, as behind a part under `torch.no_grad`, or one that detaches.

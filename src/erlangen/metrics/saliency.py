@@ -138,7 +138,7 @@ def saliency_map(model: Model, x: Tensor, target: Tensor, saliency: Saliency = S
     gradients = integrated_gradients(model, x, target, baseline=saliency.baseline, steps=saliency.steps)
     maps = gradients.to(compute_dtype(gradients)).abs().sum(1, keepdim=True)
     least = saliency.threshold * maps.flatten(1).amax(1)
-    maps = torch.where(maps < least.reshape(-1, *[1] * (maps.ndim - 1)), 0.0, maps)  # what is no number stays so
+    maps = torch.where(maps < least.reshape(-1, *[1] * (maps.ndim - 1)), 0.0, maps)  # NaN stays NaN
     return smooth(maps, width=saliency.width, sigma=saliency.sigma, padding=saliency.padding or "zeros")
 
 
@@ -154,9 +154,9 @@ def saliency_similarity(
 ) -> Measured:
     r"""$SI_f = \cos(m_f(x),\, g^{-1} m_f(gx))$ (Moskalev et al., equation 3): 1 when the model looks at the same.
 
-    Means take the place of the paper's sums. Two maps that are zero everywhere are the same, one that is has nothing
-    in common with another. Arguments and shapes are those of `logit_invariance`, the transform must be invertible, and
-    `saliency` says how maps are made.
+    Means take the place of the paper's sums. The similarity is 1 if both maps are zero everywhere, and 0 if one is.
+    Arguments and shapes are those of `logit_invariance`, the transform must be invertible, and `saliency` says how maps
+    are made.
     """
     orbit, y = as_orbit(orbit), check_data(x, y)
     saliency = _fitting(saliency, orbit, y)
@@ -188,7 +188,7 @@ def _fitting(saliency: Saliency, orbit: Orbit, y: Tensor | None) -> Saliency:
 def _similarity(model: Model, orbit: Orbit, batch: Batch, target: Tensor, saliency: Saliency) -> Tensor:
     """The mean over copies of the cosine between the map of an input and theirs, `(b,)`."""
     maps = saliency_map(model, batch.x, target, saliency)
-    check_gradients(maps)  # two maps of NaN would be nothing, and alike
+    check_gradients(maps)  # two maps of NaN would count as alike
     maps = maps * inscribed_disc(maps) if orbit.disc else maps
     found = []
     for g in batch.elements:

@@ -72,7 +72,7 @@ def scores(
         bins: of the calibration error.
         batch_size: the greatest number of inputs or copies that the model sees at a time.
         bootstrap: how the confidence intervals are made.
-        seed: of whatever is random in the model, where there is no orbit, which has its own.
+        seed: of whatever is random in the model, if there is no orbit; an orbit has its own seed.
 
     Shape:
         x: `(B, C, H, W)` or `(B, C, L)`; y: `(B,)`.
@@ -111,7 +111,7 @@ def _copies(x: Tensor, orbit: Orbit | None, batch_size: int) -> Iterator[tuple[s
 
 
 def _each(log_probs: Tensor, y: Tensor, bins: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """What is right, minus the log-likelihood and the Brier score of inputs, `(b,)` each, and their `bin_gaps`."""
+    """The accuracy, the negative log-likelihood and the Brier score of inputs, `(b,)` each, and their `bin_gaps`."""
     own = y.expand(len(log_probs), -1).unsqueeze(-1)
     right = (log_probs.argmax(-1) == y).to(log_probs.dtype)
     values = (right, -log_probs.gather(-1, own).squeeze(-1), squared_error(log_probs, y))
@@ -120,7 +120,7 @@ def _each(log_probs: Tensor, y: Tensor, bins: int) -> tuple[Tensor, Tensor, Tens
 
 
 def bin_gaps(log_probs: Tensor, y: Tensor, bins: int = BINS) -> Tensor:
-    """What is right less how sure it is, in the bin of `reliability` that it belongs to, as a mean over copies.
+    """Whether a prediction is right, less its confidence, in its bin of `reliability`, as a mean over copies.
 
     Shape:
         log_probs: of copies of inputs, `(S, B, K)`; y: `(B,)`; result: `(B, bins)`.

@@ -35,6 +35,6 @@ def sharpness(average: Tensor, x: Tensor) -> Tensor:
     check_tensor("x", x, "floating-point signals (B, C, H, W) or (B, C, L), at least one", ok)
     same = isinstance(average, Tensor) and average.shape[-x.ndim + 1 :] == x.shape[1:]
     check_tensor("average", average, f"averages (..., {', '.join(map(str, x.shape[1:]))})", same)
-    size = x.abs().amax().clamp_min(torch.finfo(x.dtype).tiny)  # squares of small or large units are no numbers
+    size = x.abs().amax().clamp_min(torch.finfo(x.dtype).tiny)  # so that squares neither vanish nor overflow
     whole = detail(x / size, x.ndim - 2).mean()
     return detail(average / size, x.ndim - 2) / whole.clamp_min(torch.finfo(x.dtype).tiny)

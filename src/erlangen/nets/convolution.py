@@ -137,7 +137,7 @@ def _pull_pull_weight(ctx: Any, d: Tensor) -> Gradients:
 
 
 def each(op: Any) -> Any:
-    """Mapped over, an operator runs for one member after the other."""
+    """The rule of an operator for `vmap`: it runs for one member after the other."""
 
     def rule(info: Any, dims: tuple[int | None, ...], *args: Any) -> tuple[Tensor, int]:
         pairs = list(zip(args, dims, strict=True))

@@ -262,9 +262,7 @@ def rectify(x: Tensor, before: Tensor, scale: Tensor | None, rest: Tensor | None
     x, rest = _last(x), None if rest is None else _last(rest)
     y = _empty(x, tuple(x.shape))
     kinds = {"SCALED": scale is not None, "RESIDUAL": rest is not None, "RAISED": after is not None}
-    given = (
-        x if one is None else one for one in (before, scale, rest, after)
-    )  # of those that are None nothing is read
+    given = (x if one is None else one for one in (before, scale, rest, after))  # x is not read in place of None
     _rectify[(triton.cdiv(x.numel(), NUMBERS),)](x, *given, y, x.numel(), **kinds, TILE=NUMBERS)
     return y
 
