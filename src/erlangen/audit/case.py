@@ -121,7 +121,7 @@ class Case:
         null: dict[str, Value] = {}
         if step.orbit.transform.invertible:
             _, null = self.values(replace(step, orbit=there_and_back(step.orbit)))
-        # Of the control only what a reader compares: it would double the file.
+        # The control keeps only what a reader compares: all of it would double the file.
         null = {name: replace(value, classes=None, inputs=None) for name, value in null.items()}
         copies = len(found.predicted)
         return Result(step.transform, step.strength, step.label, copies, found.lost, values, null), found

@@ -13,11 +13,11 @@ from .measuring import Outcome
 
 __all__ = ["Blindness", "Pair", "Worst", "are_log_probabilities", "are_sigmoids", "blindness", "pairs", "worst"]
 
-BLIND = 0.1  # of what the labels hold, below which predictions say next to nothing of the input
-SHARE = 0.1  # of both classes that has to turn into the other
-LEAST = 2  # images of either class
-MOST = 10  # pairs of classes, and inputs, that are told
-VARIES = 0.1  # by how much a sigmoid that says something differs between inputs; logits of a blind model do not
+BLIND = 0.1  # the share of the labels' information below which predictions say next to nothing of the input
+SHARE = 0.1  # the share of both classes that has to turn into the other
+LEAST = 2  # images of either class that have to, at least
+MOST = 10  # pairs of classes, and inputs, that are listed
+VARIES = 0.1  # outputs that differ by more between inputs say something, unlike the logits of a blind model
 
 
 @dataclass(frozen=True)
@@ -69,10 +69,10 @@ class Blindness:
 
 
 def blindness(logits: Tensor, y: Tensor, sensitivity: float | None) -> Blindness:
-    """From the predictions for inputs as they are.
+    """How blind a model is, from its predictions for inputs as they are.
 
     A model can lower its invariance error by lowering its sensitivity to everything: by answering the same to all
-    inputs, or by logits so small that no prediction says much. Neither is invariance worth having.
+    inputs, or by logits so small that no prediction says much. Neither is an invariance worth having.
 
     Shape:
         logits: `(B, K)`; y: `(B,)`.
@@ -146,9 +146,10 @@ def worst(steps: Sequence[Step], outcomes: Sequence[Outcome], y: Tensor, logits:
     while len(found) < count:
         for k in mild[: count - len(found)]:
             found[next(i for i in queues[k] if i not in found)] = k
-    order = sorted(found, key=lambda i: -float(scores[found[i]].values[i]))
-    return [_moved(outcomes[found[i]], i, found[i], int(scores[found[i]].indices[i]), int(before[i])) for i in order]
-
-
-def _moved(found: Outcome, index: int, step: int, copy: int, before: int) -> Worst:
-    return Worst(index, step, copy, float(found.moved[copy, index]), before, int(found.predicted[copy, index]))
+    listed = []
+    for i in sorted(found, key=lambda i: -float(scores[found[i]].values[i])):
+        step, result = found[i], outcomes[found[i]]
+        copy = int(scores[step].indices[i])
+        moved, after = float(result.moved[copy, i]), int(result.predicted[copy, i])
+        listed.append(Worst(i, step, copy, moved, int(before[i]), after))
+    return listed

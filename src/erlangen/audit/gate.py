@@ -1,9 +1,9 @@
 r"""The gate: whether a model is less invariant than a baseline, by more than noise.
 
-Both audits have a value for every input, metric and step, so there are differences $d_{ij}$, for the worse where they
-are positive, of input i in test j. Without a change of the model the two values of an input are exchangeable, so that
-signs of its differences are as likely as their opposites, for all j at once. The paired bootstrap with random signs
-$\varepsilon_i = \pm 1$ (the wild bootstrap) draws from just that law,
+Both audits have a value for every input, metric and step, so there are differences $d_{ij}$ of input i in test j, which
+are positive where the model is worse than its baseline. If the model has not changed, the two values of an input are
+exchangeable: the signs of its differences are as likely as their opposites, for all j at once. The paired bootstrap
+with random signs $\varepsilon_i = \pm 1$ (the wild bootstrap) draws from just that law,
 
 $$ t_j^* = \frac{\sum_i \varepsilon_i d_{ij}}{\sqrt{\sum_i d_{ij}^2}}, \qquad
    p_j = P\big(\max_k t_k^* \ge t_j\big), $$
@@ -37,8 +37,8 @@ __all__ = ["GATED", "Drop", "Verdict", "compare", "sign_test"]
 
 # Both have a scale: logits may grow without any change of a decision.
 GATED = ("accuracy", "consistency")
-# Distances that depend on what a model gives, logits if none of these: probabilities become logarithms, whose softmax
-# is that of the logits, while sigmoids are taken for logits.
+# The metrics that differ with the kind of a model's outputs, which are logits if none of these. Probabilities become
+# logarithms, whose softmax is that of the logits, while sigmoids are taken for logits.
 DEPENDING = {"probabilities": ("li", "si"), "log_probabilities": ("li", "si"), "sigmoids": ("li", "di", "si")}
 SHARES = ("accuracy", "consistency", "si")  # from 0 to 1
 CHUNK = 1000  # draws at a time
@@ -130,7 +130,7 @@ def compare(
 
 
 def _check_margin(margin: float, metrics: Collection[str]) -> None:
-    """Refuses a margin that lets everything pass, such as percent."""
+    """Raises a `ValueError` for a margin that lets everything pass, such as one in percent."""
     free = [metric for metric in metrics if metric in SHARES]
     if check_weight("margin", margin) >= 1 and free:
         got = f"{margin:g} for {', '.join(free)}, of which no drop is greater"
@@ -147,7 +147,7 @@ def _notes(audit: Mapping[str, Any], baseline: Mapping[str, Any], metrics: Colle
 
 
 def _preprocessed(audit: Mapping[str, Any], baseline: Mapping[str, Any]) -> list[str]:
-    """How images were preprocessed otherwise, if they were; a setting that a file does not know is no difference."""
+    """How preprocessing differs, if it does; a setting that one of the files does not have is no difference."""
     new, old = (record["model"].get("preprocess") for record in (audit, baseline))
     if not (isinstance(new, Mapping) and isinstance(old, Mapping)):
         return []
@@ -163,7 +163,7 @@ def _sizes(audit: Mapping[str, Any], baseline: Mapping[str, Any]) -> str:
 
 
 def _check_outputs(audit: Mapping[str, Any], baseline: Mapping[str, Any], metrics: Collection[str]) -> None:
-    """Refuses distances between outputs of two kinds; a kind that a file does not know is no difference."""
+    """Raises a `ValueError` for metrics that outputs of two kinds make different; a kind missing in a file is none."""
     apart = {metric for kind in _differ(audit, baseline) for metric in DEPENDING[kind]}
     if lost := [metric for metric in metrics if metric in apart]:
         got = f"{', '.join(lost)} of {_outputs(audit)} in the audit and of {_outputs(baseline)} in the baseline"
@@ -182,7 +182,7 @@ def _outputs(record: Mapping[str, Any]) -> str:
 
 
 def _check_saliency(audit: Mapping[str, Any], baseline: Mapping[str, Any]) -> None:
-    """Refuses audits of which one has no saliency similarity, or has that of other inputs.
+    """Raises a `ValueError` if only one of the audits has a saliency similarity, or if they have that of other inputs.
 
     Both are of the same steps, apart from those that only the audit has.
     """

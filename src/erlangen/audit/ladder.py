@@ -143,7 +143,7 @@ class Ladder:
 
 
 def _check_labels(name: str, steps: Sequence[Step]) -> None:
-    """Refuses strengths that read alike: an audit is compared with another by labels."""
+    """Raises a `ValueError` for strengths that read alike, since audits are compared by their labels."""
     first: dict[str, float] = {}
     for step in steps:
         if step.label in first:

@@ -1,4 +1,4 @@
-"""Models that nobody here made: from a run folder, a `torch.export` file, an ONNX file, or a function by its name."""
+"""Models from anywhere: from a run folder, a `torch.export` file, an ONNX file, or a function by its name."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def in_batches_of(call: Callable[[Tensor], Any], least: int = 1, most: int | Non
             missing = max(least - len(part), 0)
             found = scores_of(call(torch.cat((part, part[-1:].expand(missing, *part.shape[1:])))))
             if not isinstance(found, Tensor) or len(found) != len(part) + missing:
-                return found  # whose shape is refused, in words, by who asked
+                return found  # the caller refuses its shape, in words
             parts.append(found[: len(part)])
         return torch.cat(parts)
 

@@ -1,4 +1,4 @@
-r"""Everything that one step of a ladder says of a model, from one pass over its copies."""
+r"""Everything that is measured of a model under one step of a ladder, from one pass over its copies."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def outcome(
 
 
 def shares(held: Tensor) -> Tensor:
-    """What held, as numbers whose means keep to limits: 0.95 in single precision is less than 0.95.
+    """Where something holds, as numbers in double precision: a mean of 0.95 in single precision is less than 0.95.
 
     On the CPU, for not every device has double precision.
     """
@@ -122,7 +122,7 @@ def _flat(x: Tensor) -> Tensor:
 
 
 def calibration(log_probs: Tensor, y: Tensor, bootstrap: Bootstrap) -> Value:
-    """The calibration error of copies, without what each input adds to it: that is no value of its own.
+    """The calibration error of copies, without the part of each input, which means nothing by itself.
 
     Shape:
         log_probs: `(S, B, K)`; y: `(B,)`.

@@ -137,7 +137,7 @@ class Subject(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """The logits; the logarithms of probabilities, if that is what the model gives."""
         found = self._logits(x)
-        # What rounding cannot tell from zero would otherwise be logits without bound.
+        # Probabilities that rounding cannot tell from zero would otherwise become logits without bound.
         return found.clamp_min(torch.finfo(found.dtype).eps).log() if self.probabilities else found
 
     def _logits(self, x: Tensor) -> Tensor:
@@ -153,7 +153,7 @@ class Subject(nn.Module):
         return found.to(x.dtype)
 
     def _asked(self, images: Tensor) -> Any:
-        """What the model says; a `ValueError` that names the images if it fails."""
+        """The output of the model; a `ValueError` that names the images if it fails."""
         try:
             return scores_of(self.call(images))
         except Exception as error:  # a model of other people fails in any way
@@ -166,7 +166,7 @@ class Subject(nn.Module):
             ) from error
 
     def _differentiable(self, x: Tensor) -> bool:
-        """Whether a gradient reaches the images: weights have one behind a part without, too."""
+        """Whether a gradient reaches the images: behind a part that stops it, weights have theirs nevertheless."""
         with torch.enable_grad():
             inputs = x.clone().requires_grad_()
             try:
@@ -186,7 +186,7 @@ class Subject(nn.Module):
         with measuring(seed, self):
             with torch.no_grad():
                 found, again = self._logits(x), self._logits(x)
-            self.differentiable = self._differentiable(x)  # for which it has just worked
+            self.differentiable = self._differentiable(x)  # after the model has worked for these images
         self.classes = found.shape[1]
         self.random = not torch.allclose(found, again, rtol=1e-3, atol=1e-4)  # rounding may depend on the threads
         if self.classes < 2:
