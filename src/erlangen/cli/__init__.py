@@ -169,7 +169,7 @@ def _run(command: Any, arguments: Sequence[str], reason: str | None = None) -> i
     code = Refusal.code
     if reason is None:
         try:
-            # What was typed counts, even if it is what would be taken anyway.
+            # What was typed counts, even if it is the default.
             typed = [given(command, arguments)] if isinstance(command, Fit | Symmetries) else []
             with ending():
                 paths = command.run(*typed)

@@ -114,7 +114,7 @@ class Audit:
         return paths
 
     def _reading(self) -> dict[str, Any]:
-        """How a folder of pictures is read: what is left open, as a run that is audited has read its own."""
+        """How a folder of pictures is read: options that were not given are those of the run that is audited."""
         how = {"size": self.size, "unreadable": self.unreadable, "background": self.background}
         if (run := Path(os.path.expanduser(self.model))).is_dir():
             from ..estimators.runs import read_record

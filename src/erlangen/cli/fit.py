@@ -152,7 +152,7 @@ class Fit:
     """A short run with few views, to see that everything works."""
 
     def run(self, typed: Collection[str] = ()) -> list[Path]:
-        """Trains and writes the run folder; options that were typed count even if they say what is usual."""
+        """Trains and writes the run folder; options that were typed count even if they are the defaults."""
         folder = self.output or new_folder(self.data, self.method)
         with refusing(self, SMALLER, stopped=lambda: stopped(folder)):
             return self._run(folder, typed)
@@ -189,7 +189,7 @@ class Fit:
         return [folder / "report.html"]
 
     def settings(self, typed: Collection[str] = ()) -> dict[str, Any]:
-        """The settings of the run; a quick one has its own where nothing was asked for."""
+        """The settings of the run; a quick one has its own defaults."""
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("output", "resume", "quick")}
         if self.quick and not self.resume:
             asked = {*self._asked(typed), *(("steps",) if self.epochs else ())}
@@ -198,11 +198,11 @@ class Fit:
         return values | {"transform": None if self.transform is None else parse_transform(self.transform)}
 
     def _asked(self, typed: Collection[str]) -> list[str]:
-        """The options that were typed, or are not what is usual."""
+        """The options that were typed, or differ from their defaults."""
         return [f.name for f in fields(self) if f.name in typed or getattr(self, f.name) != f.default]
 
     def _check_same(self, stored: Any, typed: Collection[str]) -> None:
-        """A run goes on as it began: options that say otherwise are refused, not forgotten."""
+        """Raises a `ValueError` for options other than the run began with, since it goes on with its own."""
         asked = self._asked(typed)
         quick = {name: value for name, value in QUICK.items() if name not in (*asked, *LENGTH)}
         if self.quick and any(getattr(stored, name) != value for name, value in quick.items()):
@@ -225,7 +225,7 @@ class Fit:
                 )
 
     def _moved(self) -> bool:
-        """Whether the data are a path, at which those that a run began with may lie by now: their digest tells."""
+        """Whether the data are a path that exists: the run's own may have moved there, which their digest tells."""
         from ..estimators.sources import is_named
 
         return not is_named(self.data) and os.path.exists(os.path.expanduser(self.data))
@@ -262,7 +262,7 @@ def new_folder(data: str, method: str) -> Path:
 
 
 def stopped(folder: Path) -> str:
-    """What an interrupt has left, and what to do."""
+    """What an interrupt has left behind, and what to do."""
     if not (folder / "config.json").exists():
         return "stopped before anything was written."
     return f"stopped; {resuming(folder)} goes on."
@@ -274,7 +274,7 @@ def resuming(folder: Path) -> str:
 
 
 def unwritten(folder: Path, error: OSError) -> str:
-    """What a full disk, or one that will not take it, has left, and what to do."""
+    """What to do after files could not be written."""
     reason = (error.strerror or str(error)).rstrip(".")
     go_on = f"{resuming(folder)} goes on" if (folder / "config.json").exists() else "try again"
     return f"cannot write to --output {folder}: {reason}. Put that right, then {go_on}."

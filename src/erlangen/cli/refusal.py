@@ -1,4 +1,4 @@
-"""How commands end that cannot do what they were asked: in a sentence, in the words of the command line."""
+"""How commands end that cannot do what they were asked to: with a sentence, in the words of the command line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOLD = ("Collapsed", "Diverged")  # of training, which says what to try; by name
 
 UNWRITTEN = "stopped; nothing was written."
 
-# What the library calls the fields of commands.
+# Arguments of the library that have another name as fields of commands.
 FIELDS = {
     "path": "data",
     "source": "data",
@@ -27,8 +27,8 @@ FIELDS = {
     "experiment": "experiments",
 }
 
-# The library's words for an option and its value; after each those of the command line, for commands that have the
-# options in them, the first that fit.
+# The library's words for an option and its value, followed by those of the command line: of these, the first whose
+# options the command has are taken.
 WORDS = (
     (
         "missing='interpolate' (stack_series and files: also missing='drop')",
@@ -69,17 +69,17 @@ class Refusal(Exception):
 
 
 class Stopped(Refusal):
-    """The user has interrupted: what is left, and what to do."""
+    """The user has interrupted: what is left behind, and what to do."""
 
     code = 130  # as shells have it: 128, and the number of the signal
 
 
 @contextmanager
 def ending() -> Iterator[None]:
-    """Makes an interrupt of a request to end (SIGTERM), unless somebody else handles it; only the main thread may."""
+    """Turns a request to end (SIGTERM) into an interrupt, unless somebody else handles it; only the main thread may."""
     mine = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
     if mine:
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # with which training knows how to wait
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # which training holds back until the end of a step
     try:
         yield
     finally:

@@ -120,7 +120,7 @@ class Reproduce:
             return []
         from ..papers.results import redraw
 
-        if not self.results.is_dir():  # else a slip of the pen would empty the pages
+        if not self.results.is_dir():  # else a mistyped folder would empty the pages
             raise ValueError(f"results: received {self.results}, which is no folder; accepted is one with results")
         with progress("Drawing the results") as tell:
             return redraw(self.results, self.docs, tell)

@@ -73,7 +73,7 @@ class Symmetries:
     """Continue a stopped run in --output; repeat the options that it was started with."""
 
     def run(self, typed: Collection[str] = ()) -> list[Path]:
-        """Learns, measures and writes both files; options that were typed count even if they say what is usual."""
+        """Learns, measures and writes both files; options that were typed count even if they are the defaults."""
         with refusing(self, "a smaller --batch-size or --size", stopped=self._stopped):
             return self._run(typed)
 
@@ -96,7 +96,7 @@ class Symmetries:
         return paths
 
     def _settings(self, typed: Collection[str] = ()) -> dict[str, Any]:
-        """What was asked for; where nothing was, a small run has its own."""
+        """The settings of the finder; a small run has its own defaults."""
         default = {field.name: field.default for field in fields(self)}
         own: dict[str, Any] = {"steps": self.steps, "batch_size": self.batch_size}
         asked = {name for name, value in own.items() if name in typed or value != default[name]}

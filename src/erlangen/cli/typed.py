@@ -10,11 +10,11 @@ import tyro
 
 __all__ = ["given", "spelled"]
 
-NOTHING = "\0"  # which nobody can type
+NOTHING = "\0"  # a default that nobody can type
 
 
 def spelled(command: Any) -> dict[str, str]:
-    """What a user types for each field of a command: the name of an option, or that of a place on the line."""
+    """What a user types for each field of a command: the name of an option, or of a positional argument."""
     places = {
         name
         for name, kind in get_type_hints(type(command), include_extras=True).items()
@@ -25,16 +25,16 @@ def spelled(command: Any) -> dict[str, str]:
 
 
 def given(command: Any, arguments: Sequence[str]) -> frozenset[str]:
-    """The fields of a command that were typed: one that says what would be taken anyway is no less said.
+    """The fields of a command that were typed, even if they were given their defaults.
 
     Args:
-        command: what the arguments were read as; its places on the line are optional strings.
+        command: what the arguments were read as; its positional arguments are optional strings.
         arguments: those of the command, without its name.
     """
     options = {word.partition("=")[0].replace("_", "-") for word in arguments if word.startswith("--")}
     words = spelled(command)
     places = [name for name, word in words.items() if not word.startswith("--")]
-    # Which words are values of options only the parser knows.
+    # Only the parser knows which words are values of options and which are positional.
     other = tyro.cli(type(command), args=arguments, default=replace(type(command)(), **dict.fromkeys(places, NOTHING)))
     found = {name for name, word in words.items() if word in options}
     return frozenset(found | {name for name in places if getattr(other, name) != NOTHING})
