@@ -1,4 +1,4 @@
-"""Words to torch's compiler, which are said without importing it: that would double the time of `import erlangen`."""
+"""Hints to torch's compiler, given without importing it: that would double the time of `import erlangen`."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def uncompiled(function: F) -> F:
 
 def constant(function: F) -> F:
     """`torch.compiler.assume_constant_result`, for a function that always returns the same."""
-    vars(function)["_dynamo_marked_constant"] = True  # all that it does
+    vars(function)["_dynamo_marked_constant"] = True  # all that torch's own decorator does
     return function
 
 
 def exporting() -> bool:
-    """Whether a program is written that outlives this call, and should take other sizes than it was shown."""
+    """Whether torch exports a program, which should take other sizes than those that it is shown now."""
     known: Any = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)  # torch 2.6 has only the latter
     return known()

@@ -209,7 +209,7 @@ def read_json(path: str | os.PathLike[str]) -> Any:
     """
     try:
         return json.loads(Path(path).read_bytes())
-    except (RecursionError, ValueError) as error:  # the first where lists are nested too deep
+    except (RecursionError, ValueError) as error:  # a RecursionError where lists are nested too deep
         raise ValueError(f"{os.fspath(path)}: not a JSON file: {error}") from error
 
 

@@ -15,7 +15,7 @@ __all__ = ["processes"]
 
 @contextmanager
 def processes(jobs: int, threads: int = 1) -> Iterator[ProcessPoolExecutor]:
-    """So many processes, each with so many threads. An interrupt or any other error here ends them at once."""
+    """A pool of processes, each with a number of threads. An interrupt or any other error here ends them at once."""
     # CUDA does not survive a fork.
     context = get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=_quietly, initargs=(threads,)) as pool:

@@ -18,7 +18,7 @@ def check_seed(seed: object) -> int:
 
 
 def apart(seed: int, *place: int) -> int:
-    """A seed of its own for each place in what has one seed, so that no two of them draw the same.
+    """A seed for each of many places, derived from one seed, so that no two places draw the same.
 
     Args:
         seed: from 0 to 2**32 - 1.
