@@ -72,7 +72,7 @@ def cache_folder() -> Path:
 
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """While no other process on this machine is here with that file. The lock is in the cache, not beside the file."""
+    """Lets one process of this machine at a time work on a file. The lock is in the cache, not beside the file."""
     name = hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:24]
     lock = FileLock(cache_folder() / "locks" / f"{name}.lock")
     with suppress(OSError):  # without a place for locks there is none
@@ -129,7 +129,7 @@ def fetch(remote: Remote, folder: str, *, download: bool = True) -> Path:
             )
         return Path(file)
     except (OSError, ValueError, urllib3.exceptions.HTTPError) as error:
-        raise _unavailable(remote, folder, str(error)) from None  # its words are in ours
+        raise _unavailable(remote, folder, str(error)) from None  # its message is part of ours
 
 
 def _resume(url: str, output_file: str, pooch: object, *, part: Path) -> None:

@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 LOG = logging.getLogger("erlangen.data")
-LITTER = (".", "__MACOSX", "__pycache__")  # how the names begin of what programs leave behind
+LITTER = (".", "__MACOSX", "__pycache__")  # beginnings of the names of files that programs leave behind
 SHOWN = 10  # files named in an error; there may be thousands
 MANY = 1000  # pictures that decide on the ground
 GROUNDS = {"black": 0, "white": 255}
@@ -207,7 +207,7 @@ def _seen(file: Path, look: Callable[[Path], T | None]) -> T | None:
 
 
 def _warn_of_pages(root: Path, files: Sequence[Path]) -> None:
-    """Says that of stacks, in which microscopes keep many pictures, one is read."""
+    """Warns that of a file with many pages, as microscopes write them, only the first is read."""
     stacks = [file for file in files if file.suffix.lower() in (".tif", ".tiff")]
     seen = looked_at(stacks[:: -(-len(stacks) // MANY) or 1], lambda file: (page_count(file), file.relative_to(root)))
     pages, file = max(seen, default=(1, root))
@@ -246,12 +246,12 @@ def _entries(folder: Path) -> tuple[list[Path], list[Path]]:
 
 
 def class_folders(folder: Path) -> list[str]:
-    """The classes of a folder, as its visible sub-folders are called, by name; none of what is no folder."""
+    """The classes of a folder, which are the names of its visible sub-folders, sorted; none if it is no folder."""
     return sorted({_class_name(below.name) for below in _entries(folder)[0]}) if folder.is_dir() else []
 
 
 def _class_name(name: str) -> str:
-    """One for what reads alike: archives from a Mac have an umlaut as a letter and its dots, other systems as one."""
+    """One name for those that read alike: a Mac writes an umlaut as a letter and its dots, other systems as one."""
     return unicodedata.normalize("NFC", name)
 
 
@@ -339,7 +339,7 @@ def _check_one_size(root: Path, sizes: dict[tuple[int, int], Path]) -> None:
 
 
 def _check_memory(count: int, target: tuple[int, int] | None) -> None:
-    """Refuses a size at which the pictures cannot fit: a system that runs out of memory kills without a word."""
+    """Raises a `ValueError` for a size at which pictures do not fit: out of memory, systems kill without a word."""
     try:
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):  # not every system says

@@ -12,7 +12,7 @@ import numpy as np
 
 from .ucr import number
 
-__all__ = ["NOTHING", "UNEVEN", "check_moments", "shorten", "value_of", "words"]
+__all__ = ["NOTHING", "UNEVEN", "check_moments", "has_words", "shorten", "value_of"]
 
 LOG = logging.getLogger("erlangen.data")
 NOTHING = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
@@ -25,11 +25,11 @@ NAMED = "|".join(f"{short}(?:{rest})?" for short, rest in zip(MONTHS, LONG, stri
 MONTH = re.compile(rf"(?<![a-z])(?:{NAMED})\.?(?![a-z])", re.IGNORECASE)
 YEAR = re.compile(r"(?<![0-9])[12][0-9]{3}(?![0-9])")
 HALF = re.compile(r"(?<=[0-9]) ?[ap]\.?m\.?$", re.IGNORECASE)
-UNEVEN = 1.5  # the longest step over the shortest: clocks tremble, but a moment that lacks makes a step twice as long
+UNEVEN = 1.5  # the longest step over the shortest: clocks tremble, but a missing moment makes a step twice as long
 
 
 def check_moments(names: Sequence[str], path: Path) -> None:
-    """Refuses what is no moment of one channel beside columns whose names count, and mentions names that do not."""
+    """Raises a `ValueError` for columns beside the moments of one channel; warns where names do not tell moments."""
     stems: dict[str, list[str]] = {}
     for name in filter(None, names):
         stems.setdefault(_stem(name), []).append(name)
@@ -50,7 +50,7 @@ def check_moments(names: Sequence[str], path: Path) -> None:
 
 
 def _check_order(names: Sequence[str], path: Path) -> None:
-    """Refuses moments out of order, such as x1, x10, x2, or once more from the first, where names have numbers."""
+    """Raises a `ValueError` for moments out of order, such as x1, x10, x2, or counted twice, if names have numbers."""
     counts = np.diff([_count(name) for name in names])
     if not len(counts) or np.isnan(counts).any():
         return
@@ -67,20 +67,20 @@ def _check_order(names: Sequence[str], path: Path) -> None:
 
 def _stem(name: str) -> str:
     """A name without its number, or its date."""
-    if not words([name]):
+    if not has_words([name]):
         return ""
     return COUNT.sub("", HALF.sub("", MONTH.sub("", name) if YEAR.search(name) else name))
 
 
 def _count(name: str) -> float:
-    """The last number of a name, NaN for none, as of dates and hours; x.10 is the tenth. Months of years count."""
+    """The last number of a name; NaN if it has none, or a date or an hour. x.10 is the tenth; months are counted."""
     if (month := MONTH.search(name)) and (year := YEAR.search(name)):
         alone = sum(map(str.isdigit, name)) == len(year[0])
         return 12.0 * int(year[0]) + MONTHS.index(month[0][:3].lower()) if alone else math.nan
     if HALF.search(name):
         return math.nan
     try:
-        return number(name if not words([name]) else (COUNT.findall(name) or [""])[0].lstrip("."))
+        return number(name if not has_words([name]) else (COUNT.findall(name) or [""])[0].lstrip("."))
     except ValueError:
         return math.nan
 
@@ -90,8 +90,8 @@ def value_of(cell: str) -> float:
     return np.nan if cell.strip().lower() in NOTHING else number(cell)
 
 
-def words(cells: Sequence[str]) -> bool:
-    """Whether some are no numbers."""
+def has_words(cells: Sequence[str]) -> bool:
+    """Whether some cells are no numbers."""
     try:
         for cell in cells:
             value_of(cell)

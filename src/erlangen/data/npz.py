@@ -80,7 +80,7 @@ def npz(
 
 
 def array_names(path: Path) -> list[str]:
-    """The names of the arrays in a `.npz` file; none of what cannot be read, whose reading says what is wrong."""
+    """The names of the arrays in a `.npz` file; none if it cannot be read, for then `npz` says what is wrong."""
     try:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             return list(file.files)
@@ -128,7 +128,7 @@ def _labels(path: Path, count: int, y: np.ndarray, arrays: dict[str, np.ndarray]
 
 
 def _otherwise(x: np.ndarray) -> str:
-    """What to say of series that may be meant for something else: square grey images, or time before channels."""
+    """How series are read that may be meant otherwise, in words: as square grey images, or with time first."""
     if x.ndim != 3 or x.shape[1] < x.shape[2]:
         return ""
     (n, channels, moments), read = x.shape, f"series of {x.shape[1]} channels"

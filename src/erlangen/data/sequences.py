@@ -41,9 +41,9 @@ def stack_series(
 ) -> Stacked:
     """Makes series one tensor.
 
-    NaN is a missing value, as is what a masked array hides. Where all channels have nothing else to the end, the series
-    ends there, and `unequal` says what to do; if it says nothing and all arrays are of one length, `missing` does, also
-    up to the length that is asked for.
+    NaN is a missing value, as is what a masked array hides. A series ends where all its channels have nothing but NaN
+    to the end, and `unequal` says what to do. If that is "raise" and all arrays have one length, NaN at their end are
+    missing values like others, also up to the length that is asked for.
 
     Args:
         series: each `(L,)`, or `(C, L)` with as many channels as the others.
@@ -86,7 +86,7 @@ def stack_series(
 
 
 def _kept(series: Sequence[np.ndarray], missing: Missing) -> list[int]:
-    """Which are not left out."""
+    """Which series are not left out."""
     return [i for i, one in enumerate(series) if missing != "drop" or not np.isnan(one).any()]
 
 
@@ -96,7 +96,7 @@ def unmasked(x: Any) -> np.ndarray:
         return np.ma.filled(x.astype(np.float64), np.nan)
     if isinstance(x, Tensor):
         x = x.detach().cpu()
-        return (x.float() if x.dtype == torch.bfloat16 else x).numpy()  # which numpy has no word for
+        return (x.float() if x.dtype == torch.bfloat16 else x).numpy()  # numpy has no bfloat16
     return np.asarray(x)
 
 
@@ -179,10 +179,10 @@ def _cast(x: Tensor, dtype: torch.dtype, kept: list[int]) -> Tensor:
 
 
 def _check_level(x: Tensor, dtype: torch.dtype, kept: list[int]) -> None:
-    """Refuses series on a level beside which the type cannot tell their values apart."""
+    """Raises a `ValueError` for series on so large a level that the type cannot tell their values apart."""
     span, peak = x.amax(-1) - x.amin(-1), x.abs().amax(-1)
     rounding = (x - x.to(dtype).to(x)).abs().amax(-1)
-    # What differs by less than the second was constant but for rounding.
+    # Values that differ by less than 1e-13 of their size were constant but for rounding.
     lost = (64 * rounding > span) & (span > 1e-13 * peak)
     if lost.any():
         (i, c), name = lost.nonzero()[0].tolist(), str(dtype).removeprefix("torch.")

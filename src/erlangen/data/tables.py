@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from .files import naming
-from .moments import NOTHING, UNEVEN, check_moments, shorten, value_of, words
+from .moments import NOTHING, UNEVEN, check_moments, has_words, shorten, value_of
 from .npz import npz
 from .sequences import Missing, Unequal, check_handling, stack_series
 from .sets import DataSet
@@ -28,7 +28,7 @@ __all__ = ["SERIES", "read_series"]
 LOG = logging.getLogger("erlangen.data")
 SERIES = (".csv", ".ts", ".tsv")
 COMMAS = re.compile(r"[+-]?[0-9]+(,[0-9]+)?")  # numbers with decimal commas, which are refused, but are no names
-MANY = 10  # series that are not all of classes of their own, unless these are numbers of series, or moments
+MANY = 10  # so many series hardly have a class each: then numbers of series, or moments, were taken for labels
 AXIS = 8  # numbers that make an axis of moments, if they are evenly spaced
 EPOCH = datetime(2020, 1, 1, tzinfo=UTC)
 ROUNDED = 1.05  # the longest step over the shortest of an axis, whose numbers are rounded
@@ -101,22 +101,22 @@ def read_series(
 
 
 def _check_unnamed(path: Path, **columns: str | None) -> None:
-    """Refuses names of columns for a file that has none."""
+    """Raises a `ValueError` for names of columns, given for a file that has none."""
     for role, name in columns.items():
         if name is not None:
             raise ValueError(f"{role}: received {name!r} for {str(path)!r}; accepted for the columns of a .csv")
 
 
 def _by_value(label: str) -> tuple[bool, float, str]:
-    """Numbers by their value, before words."""
+    """A key to sort labels by: numbers by their value, before words."""
     try:
         return False, float(label), label
     except ValueError:
         return True, 0.0, label
 
 
-def _broken(cell: str) -> bool:
-    """Whether it is a number that is no whole one."""
+def _fractional(cell: str) -> bool:
+    """Whether it is a number with a fraction."""
     try:
         value = float(cell)
     except ValueError:
@@ -139,7 +139,7 @@ class Table(NamedTuple):
 
     @classmethod
     def read(cls, path: Path, known: Collection[str | None]) -> Self:
-        """A file; its first line has names where one is known, some behind the first are words, or all count."""
+        """Reads a file. Its first line has names if one is known, if any after the first are words, or if all count."""
         try:
             with path.open(newline="", encoding="utf-8-sig") as file:
                 first = file.readline()
@@ -155,10 +155,10 @@ class Table(NamedTuple):
         lines, rows = [line for line, _ in found], [row for _, row in found]
         head = [cell.strip() for cell in rows[0]]
         named = bool(set(head) & (set(known) - {None}))
-        if len(head) == 1 and not named and words(head):
+        if len(head) == 1 and not named and has_words(head):
             got = f"line {lines[0]}: received one cell, {head[0][:40]!r}"
             raise ValueError(f"{got}; accepted are cells between commas or semicolons")
-        if not named and (not words(head[1:]) or all(map(COMMAS.fullmatch, head))) and not _counts(head):
+        if not named and (not has_words(head[1:]) or all(map(COMMAS.fullmatch, head))) and not _counts(head):
             return cls([], rows, lines)
         if not head[0]:
             raise ValueError("received a first column without a name, such as an index; accepted is one with a name")
@@ -236,7 +236,7 @@ class Table(NamedTuple):
         return signals, [self._one_label(name, rows, kind) for name, rows in members.items()]
 
     def _series(self, row: int, places: Sequence[int]) -> str:
-        """To which series a row belongs: its values in some columns, those with commas as quoted, to be told apart."""
+        """The series that a row belongs to: its values in some columns, quoted where they have commas of their own."""
         values = [whole(self.rows[row][i]) for i in places]
         if "" in values:
             name = self.names[places[values.index("")]]
@@ -248,15 +248,15 @@ class Table(NamedTuple):
         return [i for i, name in enumerate(self.names) if name]
 
     def _check_classes(self) -> None:
-        """Refuses to take moments for classes, where no line of names says which column has these."""
-        broken = [k for k, row in enumerate(self.rows) if _broken(row[0])]
-        if 2 * len(broken) > len(self.rows):
-            line, cell = self.lines[broken[0]], self.rows[broken[0]][0].strip()
+        """Raises a `ValueError` for a first column of moments that would be taken for classes, without names."""
+        fractions = [k for k, row in enumerate(self.rows) if _fractional(row[0])]
+        if 2 * len(fractions) > len(self.rows):
+            line, cell = self.lines[fractions[0]], self.rows[fractions[0]][0].strip()
             got = f"line {line}: received {cell!r} for a class, without a line of names"
             raise ValueError(f"{got}; accepted are classes first, or label=None where there are none")
 
     def _check_axis(self, signals: Sequence[np.ndarray]) -> None:
-        """Refuses to take moments, or wavelengths, in a first line for a series."""
+        """Raises a `ValueError` for a first line of times or wavelengths, which would be taken for a series."""
         if len(signals) > 1 and _axis(signals[0]) and not any(map(_axis, signals[1:])):
             got = f"line {self.lines[0]}: received {shorten(self.rows[0], 4)}, evenly spaced as no other line is"
             accepted = (
@@ -270,7 +270,7 @@ class Table(NamedTuple):
                 raise ValueError(f"line {line} has {len(row)} cells, not {'at least ' if most is None else ''}{least}")
 
     def _check_named(self) -> None:
-        """Refuses values without a name: where each row has one more than there are, its first is another's."""
+        """Raises a `ValueError` for values without a name: the others may then stand under each other's names."""
         for line, row in zip(self.lines, self.rows, strict=True):
             if any(map(str.strip, row[len(self.names) :])):
                 raise ValueError(f"line {line} has {len(row)} cells, more than the {len(self.names)} names of columns")
@@ -305,7 +305,7 @@ class Table(NamedTuple):
         return (date.replace(tzinfo=date.tzinfo or UTC) - EPOCH) / timedelta(seconds=1)
 
     def _check_paces(self, members: dict[str, list[int]], when: int) -> None:
-        """Refuses series in steps of unlike lengths: the same number of them would be another time."""
+        """Raises a `ValueError` for series whose steps differ in length: as many of them would be another time."""
         ends = {name: (self._moment(rows[0], when), self._moment(rows[-1], when)) for name, rows in members.items()}
         paces = {name: (b - a) / (len(members[name]) - 1) for name, (a, b) in ends.items() if b > a}
         if paces and max(paces.values()) >= UNEVEN * min(paces.values()):
@@ -326,8 +326,8 @@ def _parts(series: str | None) -> list[str]:
 
 
 def _mention_apart(members: dict[str, list[int]], path: Path) -> None:
-    """Says which series are joined of several stretches of rows: their numbers may begin again with each subject."""
-    # Where moments are in turns, a stretch is one row, or a few where others lack.
+    """Warns of series that are joined from several stretches of rows: numbers may begin again with each subject."""
+    # Where series take turns row by row, a stretch is one row, or a few where others have none.
     stretches = {name: 1 + sum(b - a > 1 for a, b in pairwise(rows)) for name, rows in members.items()}
     if apart := [name for name, n in stretches.items() if 1 < n <= len(members[name]) / 2]:
         how = "where numbers begin again, as for each subject, `series` names both columns, such as subject,trial"
@@ -336,7 +336,7 @@ def _mention_apart(members: dict[str, list[int]], path: Path) -> None:
 
 
 def _mention_channels(names: Sequence[str], signals: Sequence[np.ndarray], path: Path) -> None:
-    """Says which channels may be none: a time or an index, and what is known of whole series, such as an age."""
+    """Warns of columns that may be no channels: a time or an index, and what is one for a series, such as an age."""
     for name, *values in zip(names, *signals, strict=True):
         steps = [np.diff(one) for one in values if len(one) > 2]
         if steps and all(not each.any() or 0 < each.max() < UNEVEN * each.min() for each in steps):
