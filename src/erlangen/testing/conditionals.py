@@ -105,7 +105,7 @@ def _made(inputs: object) -> Tensor:
 def _asked(net: Conditional, x: Tensor) -> Density:
     try:
         return net(x)
-    except ValueError as error:  # what is seen at once, such as a density of fewer coordinates, is wrong all the same
+    except ValueError as error:  # what forward refuses itself, such as a density of fewer coordinates, is wrong as well
         raise AssertionError(str(error)) from error
 
 
@@ -163,7 +163,7 @@ def _points(q: Density) -> None:
 def _differ(q: Density, v: Tensor, log_q: Tensor) -> float:
     """The relative difference between the density of samples and that which came with them.
 
-    Not for samples so close to a bound that rounding leaves but half of the digits that tell how close.
+    Samples so close to a bound that rounding leaves only half of the digits of their distance to it are left out.
     """
     low, high = q.ends
     room = torch.minimum(v - low, high - v) / (high - low)  # NaN where there are no bounds

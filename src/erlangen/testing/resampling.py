@@ -14,8 +14,8 @@ from .signals import Size, differences
 
 __all__ = ["APART", "interpolations", "remain", "ties", "within"]
 
-# How many pixels apart two readings of a straight line are at most, one after one warp and one after two, by what does
-# not reproduce it: nearest neighbours are less than 3/2, and a whole number; cubics with a = −0.75 √3/36 for each warp.
+# Interpolations that do not reproduce a straight line: how many pixels a reading of it after one warp is from one after
+# two, at most. Nearest neighbours: less than 3/2, and a whole number; cubics with a = −0.75: √3/36 for each warp.
 APART = {"nearest": 1.0, "bicubic": math.sqrt(3) / 12}
 
 

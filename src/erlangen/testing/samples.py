@@ -30,7 +30,7 @@ class Statistics:
     """Bounded functions of a point: the cosine and the sine of each coordinate, and of their sums, in their own units.
 
     Args:
-        q: a density, of whose samples these units are.
+        q: a density, whose samples give these units.
     """
 
     def __init__(self, q: Density) -> None:
@@ -115,7 +115,7 @@ def _along(value: Tensor, parameters: list[torch.nn.Parameter], direction: list[
 
 @contextmanager
 def _moved(parameters: list[torch.nn.Parameter], direction: list[Tensor], s: float) -> Iterator[None]:
-    """With parameters moved so far in a direction, where a density may be one that it would warn of."""
+    """Moves parameters along a direction inside the block; warnings about the density there are left out."""
     before = [p.detach().clone() for p in parameters]
     with torch.no_grad():
         for p, u in zip(parameters, direction, strict=True):

@@ -17,9 +17,9 @@ Size: TypeAlias = Sequence[int]
 
 
 def sized(size: Size | None, transform: Transform, least: int = 1) -> list[int]:
-    """The size of signals that a transform is tried on: a multiple of what was given with a side of at least so many.
+    """The size of signals that a transform is tried on: a multiple of the given one, with a side of at least `least`.
 
-    Without one, that of an image, or of a series where the transform says that it acts on these.
+    If none is given, it is that of an image, or of a series if the transform acts on these.
     """
     size = (24,) * (transform.dims or 2) if size is None else size
     return [max(1, -(-least // max(size))) * n for n in size]
