@@ -40,7 +40,7 @@ def resolve_ranges(wanted: Wanted, *, known: Sequence[str] = KNOWN) -> Ranges:
             or None for the default. Angles are in radians, hues in turns. "crop" has the smallest size of a crop;
             "affine" and "hsv" stand for all of theirs. "warp", for series and alone, has the greatest velocity of a
             warp of time.
-        known: the names that are said to be accepted when one is none.
+        known: the names that errors list as accepted.
 
     Returns:
         (low, high) by name, the smallest size for "crop", and the greatest velocity for "warp".

@@ -216,7 +216,7 @@ def _facts(run: Run, setting: Setting) -> Mapping[str, str]:
 
 
 def _entropy(target: float, rows: list[dict[str, Any]]) -> str:
-    """The entropy that was wanted, and the last of training: the weight reaches no target below what it is without."""
+    """The entropy to hold, and the last of training: it may stay above its target, since weights are not negative."""
     found = [row["entropy"] for row in rows if row["kind"] == "train" and row.get("entropy") is not None]
     return f"target {target:g} nats" + (f", reached {found[-1]:.3g}" if found else "")
 

@@ -78,7 +78,7 @@ class Run:
         return self.log_probs(x).argmax(-1)
 
     def log_probs(self, x: Tensor, *, averaged: bool | None = None, batch_size: int = 32) -> Tensor:
-        """The log-probability of each class: the same at every call, and whatever else is asked about with it.
+        """The log-probability of each class: the same at every call, and in any batch.
 
         Args:
             x: images, `(B, C, H, W)`, uint8 or in [0, 1].

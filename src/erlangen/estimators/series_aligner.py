@@ -18,7 +18,7 @@ from ..train import Config, Cosine, Optimiser, TensorLoader, fit
 from ..transforms import CPAB
 from ..utils.seeds import seeded
 from .config import check_device
-from .series_base import BINS, SeriesEstimator, counted, moments
+from .series_base import BINS, SeriesEstimator, check_counts, moments
 
 __all__ = ["SeriesAligner"]
 
@@ -103,7 +103,7 @@ class SeriesAligner(SeriesEstimator):
             y: the class of each, where series of different classes are not to be made alike; they may be of any kind.
                 Continuous numbers are no classes, and are ignored, so that a regressor may follow in a pipeline.
         """
-        counted(self, ("width", "steps", "batch_size"))
+        check_counts(self, ("width", "steps", "batch_size"))
         check_device(self.device)
         if self.normalise not in ("all", "each"):
             raise ValueError(f"normalise: received {self.normalise!r}; accepted are 'all' and 'each'")
@@ -158,6 +158,6 @@ def _variances(both: Sequence[torch.Tensor], labels: torch.Tensor) -> list[float
 
 
 def _continuous(y: Any) -> bool:
-    """Whether these are numbers that are no classes."""
+    """Whether these are continuous numbers, which are no classes."""
     y = np.asarray(y)
     return y.dtype.kind == "f" and bool(np.isfinite(y).all()) and bool((y != np.round(y)).any())

@@ -22,7 +22,7 @@ from ..transforms import Transform
 from ..utils.seeds import generator
 from ..utils.shapes import check_count, describe
 
-__all__ = ["BINS", "SeriesEstimator", "counted", "moments"]
+__all__ = ["BINS", "SeriesEstimator", "check_counts", "moments"]
 
 VALUES = 2**25  # between two layers of a network, at a time: with float32 128 MiB
 BINS = 8  # of time, in which a localiser takes means
@@ -143,7 +143,7 @@ class SeriesEstimator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return x
 
     def _check_ends(self, width: int) -> None:
-        """Refuses an array at the end of which nothing is known of any series, unless that was asked for."""
+        """Raises a `ValueError` for an array that ends in moments of which no series has a value, unless asked for."""
         if self.missing == self.unequal == "raise" and self.length_in_ < width:
             got = f"no value but NaN in the last {width - self.length_in_} of {width} moments of all series"
             raise ValueError(f"X: received {got}; accepted is none, or missing='interpolate' to leave these out")
@@ -166,7 +166,7 @@ class SeriesEstimator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return found
 
     def _as_in_fit(self, width: int) -> bool:
-        """Whether series have to be as wide as in fit, or are; aligned ones lack what no series of the fit had."""
+        """Whether series are as wide as in fit, or must be; aligned ones lack moments that no series of the fit had."""
         return width == self.n_features_in_ or (self.unequal == "raise" and width != self.length_in_)
 
     def _labels(self, x: Tensor, y: Any) -> Tensor:
@@ -186,7 +186,7 @@ class SeriesEstimator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.offset_, self.scale_ = moments(x, (0, 2))
 
     def _normalised(self, x: Tensor) -> Tensor:
-        """What is compared, in double precision: of a large level nothing is left."""
+        """Series as they are compared, without level and scale: in double precision, in case the level is large."""
         return (x - self.offset_) / self.scale_
 
     def _scaled(self, x: Tensor) -> Tensor:
@@ -216,9 +216,9 @@ class SeriesEstimator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return parts @ directions / parts.shape[1] ** 0.5
 
     def _check_aligned(self, x: Tensor) -> None:
-        """Refuses series other than those that the estimator was fitted on, aligned."""
+        """Raises a `ValueError` for series other than those that the estimator was fitted on, aligned."""
         rounding = 1e-4
-        if torch.equal(x, x.float().double()):  # in single precision since, of which a large level takes digits away
+        if torch.equal(x, x.float().double()):  # rounded to single precision, where a large level takes digits away
             rounding += 2e-7 * float((x / self.scale_).abs().max())
         if len(x) != len(self._aligned) or (self._sketch(x) - self._aligned).abs().max() > rounding:
             got = f"None for {len(x)} series, which are not the {len(self._aligned)} of the fit, aligned"
@@ -246,7 +246,7 @@ class SeriesEstimator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return scale * torch.cat(warped) + offset
 
     def _like(self, x: Tensor, X: Any) -> np.ndarray:
-        """With as many dimensions as the input, and in single precision where that is."""
+        """Series as an array with as many dimensions as the input, in single precision where that is."""
         found = x.numpy().astype(np.float32 if _single(X) else np.float64)
         return found[:, 0] if _is_table(X) else found
 
@@ -264,10 +264,10 @@ class SeriesEstimator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 def moments(x: Tensor, over: tuple[int, ...]) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation over some dimensions, which are kept; that of a constant is taken to be 1.
 
-    Constant is what differs by rounding only, measured by the size of its own values: they may be of any unit.
+    Values count as constant if they differ by rounding alone, relative to their own size: they may be of any unit.
     """
     size = _size(x, over)
-    mean = size * (x / size).mean(over, keepdim=True)  # in parts of the size, for sums and squares may be too large
+    mean = size * (x / size).mean(over, keepdim=True)  # in parts of the size, for sums and squares might overflow
     rest = x - mean
     spread = _size(rest, over)
     deviation = spread * (rest / spread).square().mean(over, keepdim=True).sqrt()
@@ -306,7 +306,7 @@ def _shape(X: Any) -> tuple[int, ...]:
     return shape
 
 
-def counted(estimator: Any, names: Sequence[str]) -> None:
+def check_counts(estimator: Any, names: Sequence[str]) -> None:
     """Raises a `ValueError` unless these parameters of an estimator are integers > 0, and a batch more than one."""
     for name in names:
         check_count(name, getattr(estimator, name))

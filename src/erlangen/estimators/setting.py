@@ -86,7 +86,7 @@ def prepare(config: RunConfig, data: DataSet | None = None, test: DataSet | None
 
 
 def _check_heeded(config: RunConfig) -> None:
-    """Refuses a weight or an entropy that the method would not heed."""
+    """Raises a `ValueError` for a weight or an entropy that the method does not use."""
     heeding = {
         "alpha": [name for name, method in METHODS.items() if method.alpha is not None],
         "entropy": ["flow", "instaaug"],
@@ -99,7 +99,7 @@ def _check_heeded(config: RunConfig) -> None:
 
 
 def _check_entropy(config: RunConfig) -> None:
-    """Refuses an entropy that no distribution over the ranges can have."""
+    """Raises a `ValueError` for an entropy that no distribution over the ranges can have."""
     low, high = build_transform(config.transform or ()).bounds.double()
     most = float((high - low).log().sum())
     if config.entropy is not None and config.entropy >= most:

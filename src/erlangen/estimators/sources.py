@@ -127,7 +127,7 @@ def _warn_of_unread(config: RunConfig, found: Sequence[str]) -> None:
 
 
 def _in_colours(data: DataSet, channels: int) -> DataSet:
-    """Grey pictures with so many equal channels, as grey ones among others in colour have."""
+    """Grey pictures with their channel repeated, like grey pictures among others in colour."""
     return data if data.x.shape[1] != 1 else replace(data, x=data.x.expand(-1, channels, -1, -1).contiguous())
 
 
@@ -215,12 +215,12 @@ def _warn_of_twin(source: str) -> None:
 
 
 def _options(path: Path) -> tuple[str, ...]:
-    """What can be said about how a file is read."""
+    """The settings that a user may give for how a file is read."""
     return (*HANDLING, *COLUMNS) if path.suffix.lower() == ".csv" else HANDLING
 
 
 def _check_heeded(config: RunConfig, what: str, heeded: Sequence[str]) -> None:
-    """Refuses what reading this would not heed."""
+    """Raises a `ValueError` for settings that have no effect on how this is read."""
     if "size" not in heeded:
         _check_folder(what, _for_folders(config.size, config.background))
     kinds = dict.fromkeys(HANDLING, "series") | dict.fromkeys(COLUMNS, "a .csv file")
@@ -231,12 +231,12 @@ def _check_heeded(config: RunConfig, what: str, heeded: Sequence[str]) -> None:
 
 
 def _for_folders(size: Size, background: Background) -> dict[str, object]:
-    """What only reading a folder would heed; None for what was not asked for."""
+    """The settings that count for folders alone; None for those that were not given."""
     return {"size": size, "background": None if background == "auto" else background}
 
 
 def _check_folder(what: str, options: Mapping[str, object]) -> None:
-    """Refuses what only reading a folder would heed."""
+    """Raises a `ValueError` for settings that count for folders alone."""
     for name, given in options.items():
         if given is not None:
             raise ValueError(f"{name}: received {given} for {what}; accepted for folders of pictures only")
@@ -266,7 +266,7 @@ def _reduced(sizes: Iterable[tuple[int, int]]) -> Size:
 
 
 def _check_size(size: object) -> None:
-    """Refuses sides that leave a few pixels of pictures, by their own name."""
+    """Raises a `ValueError` for a size that leaves only a few pixels of pictures."""
     sides = size if isinstance(size, tuple) and len(size) == 2 else (size,)
     if size is not None and not all(isinstance(side, int) and side >= LEAST for side in sides):
         accepted = f"a number of pixels, at least {LEAST}, or (height, width)"
@@ -274,7 +274,7 @@ def _check_size(size: object) -> None:
 
 
 def check_sides(name: str, sides: Sequence[int]) -> None:
-    """Refuses images of a few pixels, and series of a few moments, in which no transformation can be seen."""
+    """Raises a `ValueError` for images or series so small that no transformation can be seen in them."""
     if min(sides) < LEAST:
         what, unit = ("images", "pixels") if len(sides) == 2 else ("series", "moments")
         got = f"{what} of {'×'.join(map(str, sides))} {unit}"
@@ -282,7 +282,7 @@ def check_sides(name: str, sides: Sequence[int]) -> None:
 
 
 def check_levels(name: str, x: Tensor) -> None:
-    """Refuses images whose levels would be taken for others: only those in uint8 are divided by 255."""
+    """Raises a `ValueError` for images whose levels would be mistaken: only those in uint8 are divided by 255."""
     if x.ndim != 4 or x.dtype == torch.uint8:
         return
     if not x.is_floating_point():
@@ -294,7 +294,7 @@ def check_levels(name: str, x: Tensor) -> None:
 
 
 def check_bytes(name: str, x: Tensor) -> None:
-    """Refuses to learn from images in uint8 that are 0 and 1, all but black, and mentions what is nearly as dark."""
+    """Raises a `ValueError` for uint8 images of 0 and 1 alone, which are all but black; warns of others as dark."""
     if x.ndim != 4 or x.dtype != torch.uint8 or (most := int(x.max())) > DARK:
         return
     got = f"images in uint8 in which no level is more than {most} of 255"
@@ -367,7 +367,7 @@ def _moments(data: DataSet) -> tuple[list[float], list[float]]:
     """Mean and standard deviation of each channel, of images in [0, 1] or of series; of a constant the second is 1."""
     count, zero = data.x.numel() // data.x.shape[1], torch.zeros(data.x.shape[1], 1, dtype=torch.float64)
     mean = sum((part.sum(1, keepdim=True) for part in _channels(data)), zero) / count
-    # About the mean, for the square of a large one has no digits left for the variance.
+    # Squares about the mean: those about zero have no digits left for the variance if the mean is large.
     std = (sum(((part - mean).square().sum(1, keepdim=True) for part in _channels(data)), zero) / count).sqrt()
     size = torch.stack([part.abs().amax(1, keepdim=True) for part in _channels(data)]).amax(0)
     std = torch.where(std > ROUNDING * size, std, 1.0)
@@ -384,7 +384,7 @@ def _channels(data: DataSet) -> Iterator[Tensor]:
 
 
 def digest(what: object, *tensors: Tensor) -> str:
-    """Tells whether a run goes on with the data that it began with."""
+    """A hash, by which a run that goes on knows the data that it began with."""
     found = hashlib.sha256(repr(what).encode())
     for tensor in tensors:
         found.update(tensor.cpu().contiguous().view(torch.uint8).numpy().data)  # bytes, for numpy has no bfloat16

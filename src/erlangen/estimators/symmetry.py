@@ -257,7 +257,7 @@ class SymmetryFinder(BaseEstimator):
         return self.model_
 
     def _reported(self, X: DataSet | Tensor | np.ndarray | None, **counts: int) -> DataSet | Tensor | np.ndarray:
-        """What a report is about, with numbers that can be."""
+        """The images that a report is about, after a check of its settings."""
         for name, n in counts.items():
             check_count(name, n)
         if (few := counts["samples"]) < LEAST:
@@ -268,7 +268,7 @@ class SymmetryFinder(BaseEstimator):
         return found
 
     def check(self) -> None:
-        """Refuses settings, as `fit` does before it reads images, writes or trains anything."""
+        """Raises a `ValueError` for wrong settings, as `fit` does before it reads images, writes or trains anything."""
         for name, kind, check in (("steps", "numbers", check_count), ("lr", "rates", check_positive)):
             pair = getattr(self, name)
             if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
@@ -325,24 +325,21 @@ class SymmetryFinder(BaseEstimator):
             density = KnownPoses(model, **settings)
             return TwoStages(prototypes, density, self.steps[0])
 
-    def _looked(self, names: Sequence[str]) -> np.ndarray:
-        """Half the ranges that are looked for, `(d,)`."""
-        return np.array([(high - low) / 2 for low, high in (self.ranges_[name] for name in names)])
-
     def _scales(self, x: Tensor, v: Tensor, poses: Tensor) -> Scales:
-        """What ranges of images are compared with, samples of whose transformations are v."""
+        """What the ranges of images are compared with, given samples v of their transformations, and their poses."""
         group = self._model().group
-        looked, error = self._looked(group.names), self._errors(x)
+        looked = np.array([(self.ranges_[name][1] - self.ranges_[name][0]) / 2 for name in group.names])
+        error = self._errors(x)
         least = least_of(group.names, looked, max(self.shape_[1:]), error)
         lie: Any = (v, poses, (2 * looked).tolist(), group.periodic)
         return Scales(looked, least, error, density_errors(*lie), by_chance(*lie))
 
     def _errors(self, x: Tensor) -> np.ndarray:
-        """How wrong the pose of the median image is, of each coordinate."""
+        """How wrong the pose of the median image is, in each coordinate."""
         return self._moved(x, pose_errors).abs().median(0).values.double().numpy()
 
     def _moved(self, x: Tensor, ask: Callable[..., Tensor]) -> Tensor:
-        """What is asked about images that are transformed at random, always the same."""
+        """What `ask` finds about images that it transforms at random: the same at every call."""
         with seeded(self.seed):
             return self._each(x, lambda part: ask(self._model(), self.ranges_, part))
 
@@ -362,7 +359,7 @@ class SymmetryFinder(BaseEstimator):
 
     @torch.no_grad()
     def _each(self, X: Any, work: Callable[[Tensor], Tensor], dim: int = 0, image: bool = False) -> Tensor:
-        """What work makes of images that stand on black; if these are images again, on their own ground."""
+        """What `work` makes of images that are put on black; if those are images, they get their ground back."""
         home, x = self._model().group.bounds, self._seen(X)
         x = x.to(home.dtype) if x.is_floating_point() else x
         parts = [work(on_black(part.to(home.device), self._ground, home)).cpu() for part in x.split(BATCH)]
@@ -370,7 +367,7 @@ class SymmetryFinder(BaseEstimator):
         return found + colour_of(self._ground, found) if image and any(self.ground_) else found
 
     def _drawn(self, x: Tensor, n: int, seed: int) -> Tensor:
-        """Transformations of prototypes, `(n, B, d)`, of each image with noise of its own: no other has a say."""
+        """Transformations of prototypes, `(n, B, d)`, for each image with noise that depends on no other image."""
         q = self._model().density(x)
         # Steps of a byte, with edges where neither whole bytes nor halves of them are: how images are stored, or what
         # the colour of their ground is, must not matter.

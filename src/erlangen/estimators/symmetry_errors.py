@@ -1,4 +1,4 @@
-"""How far the poses of a symmetry model err, and its densities, and of what nothing can be said therefore."""
+"""How far the poses and the densities of a symmetry model err, and which coordinates cannot be told therefore."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from ..utils.seeds import generator
 
 __all__ = ["PART", "by_chance", "density_errors", "density_moves", "following", "pose_errors", "untold"]
 
-ROUGH = 0.5  # of what counts as a range, and
-PART = 0.2  # of the range that is found: where half of all poses err by more, it says more of errors than of images
+# Where half of all poses err by more than these parts, of what counts as a range and of the range that is found, that
+# range says more of errors than of images.
+ROUGH, PART = 0.5, 0.2
 CHANCES = 100  # draws for each image, that show how poses may lie by chance
 MEDIAN = 101  # samples for the median of a density
-FOLLOWS = 0.1  # of how far an image is moved: where its density moves further along, it knows the image
-SURE = 3.0  # standard errors that this has to be above zero, for few images
+FOLLOWS = 0.1  # a density that moves along with its image by more than this share of the move knows the image
+SURE = 3.0  # by how many standard errors this share has to be above zero, for few images
 POOL = 8000  # numbers that each of these is compared with
 
 
 @torch.no_grad()
 def pose_errors(model: SymmetryModel, ranges: Mapping[str, tuple[float, float]], x: Tensor) -> Tensor:
-    r"""How wrong the pose of a copy of each input is that was transformed at random, from that of the input itself.
+    r"""How far the pose of a randomly transformed copy of each input is from where the input's own pose puts it.
 
     $$ f(\mathcal{T}_\eta x)^{-1} \cdot \eta \cdot f(x), $$
 
@@ -48,9 +49,9 @@ def pose_errors(model: SymmetryModel, ranges: Mapping[str, tuple[float, float]],
 
 @torch.no_grad()
 def density_moves(model: SymmetryModel, ranges: Mapping[str, tuple[float, float]], x: Tensor) -> Tensor:
-    """How far each input is moved at random, by half of what `pose_errors` takes, and the median of its density then.
+    """How far each input is moved at random, within half of the ranges, and how far the median of its density moves.
 
-    An input and its copy have one prototype, so that the density should not move. Where prototypes still show what
+    An input and its copy have one prototype, so that the density should not move. Where a prototype still shows what
     was done to the input, as that of an enlarged picture is smoother, it moves along.
 
     Args:
@@ -66,9 +67,9 @@ def density_moves(model: SymmetryModel, ranges: Mapping[str, tuple[float, float]
 
 
 def following(moves: Tensor, periodic: Sequence[bool]) -> np.ndarray:
-    """Of which coordinates densities follow their images, `(d,)`: the slope of a line by least squares is not zero.
+    """In which coordinates densities follow their images, `(d,)`: the slope by least squares is surely above zero.
 
-    Not asked of circles, where a median jumps from one arc to another.
+    Circles are left out, since a median there jumps from one arc to another.
 
     Shape:
         moves: see `density_moves`, of all inputs, `(N, 2, d)`.
@@ -82,10 +83,10 @@ def following(moves: Tensor, periodic: Sequence[bool]) -> np.ndarray:
 
 
 def density_errors(v: Tensor, poses: Tensor, lengths: Sequence[float], periodic: Sequence[bool]) -> np.ndarray:
-    """How far the poses of images lie from where their densities have them, on the whole and on average, `(d,)`.
+    """How far the poses of all images lie from where their densities put them, `(d,)`.
 
-    It is the 1-Wasserstein distance between the samples of all images and their poses. Where prototypes lie does not
-    matter, which is as arbitrary for both.
+    It is the 1-Wasserstein distance between the samples of all images and their poses. It does not depend on where
+    prototypes lie, which is arbitrary: both are as seen from these.
 
     Args:
         v: samples for each image, `(S, N, d)`.
@@ -98,10 +99,10 @@ def density_errors(v: Tensor, poses: Tensor, lengths: Sequence[float], periodic:
 
 
 def by_chance(v: Tensor, poses: Tensor, lengths: Sequence[float], periodic: Sequence[bool]) -> np.ndarray:
-    """How far poses may lie from their densities by chance, as far as any of a hundred draws for each image, `(d,)`.
+    """How far poses may lie from their densities by chance: the farthest of a hundred draws for each image, `(d,)`.
 
-    Not at all where they lie closer together than these do: of few images that all lie alike, a density that has
-    them anywhere is wrong, but no further from their poses than chance may be.
+    It is 0 where poses lie closer together than those of any such draw. A density that puts a few images anywhere,
+    although all of them lie alike, is wrong, but no further from their poses than draws may be.
 
     Args:
         v: see `density_errors`, as are the others.
@@ -118,7 +119,7 @@ def by_chance(v: Tensor, poses: Tensor, lengths: Sequence[float], periodic: Sequ
 
 
 def _spread(v: Tensor, lengths: Sequence[float | None]) -> np.ndarray:
-    """How far two of them are from each other, on average, on lines or on circles of some lengths, `(d,)`."""
+    """The mean distance between two of them, on lines or on circles of these lengths, `(d,)`."""
     return np.array([_apart(x, length).mean().item() for x, length in zip(v.double().T, lengths, strict=True)])
 
 
@@ -130,7 +131,7 @@ def _apart(x: Tensor, length: float | None) -> Tensor:
 def untold(
     found: np.ndarray, least: np.ndarray, error: np.ndarray, gap: np.ndarray, chance: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Of which coordinates nothing can be said: since poses err too much, and else since densities do, `(d,)` each.
+    """The coordinates that cannot be told, `(d,)` each: since poses err too much, or if not, since densities do.
 
     Shape:
         found: half ranges, `(N, d)`; least: see `least_of`; error: of the median pose; gap: see `density_errors`;
@@ -143,7 +144,7 @@ def untold(
 
 
 def _coordinates(group: Group, g: Tensor) -> Tensor:
-    """Those of an element, which need not be one of the group where it has rotations and two scales."""
+    """The coordinates of an element, which need not be one of the group if it has rotations and two scales."""
     if isinstance(group, Product):
         parts = zip(group.factors, group.split(g), strict=True)
         return torch.cat([_coordinates(part, each) for part, each in parts], -1)  # pyright: ignore[reportArgumentType]

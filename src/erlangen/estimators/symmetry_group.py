@@ -15,13 +15,13 @@ from .symmetry_report import LITTLE
 
 __all__ = ["check_colours", "grains", "group_of", "whole_circles"]
 
-GRAIN = 0.25  # of half a pixel, or of what else counts as a range: noise on poses
+GRAIN = 0.25  # noise on poses, as a share of half a pixel or of what else counts as a range
 ROOM = 1.5  # how much wider than the random transformations the range of poses is
 WHOLE = {"angle": math.pi, "hue": 0.5}  # half of the circle
 
 
 def check_colours(ranges: Mapping[str, Any], x: Tensor) -> None:
-    """Refuses colours of images that are not red, green and blue."""
+    """Raises a `ValueError` for coordinates of colour where images are not red, green and blue."""
     colours = [name for name in ranges if name in COLOUR]
     if colours and x.shape[1] != 3:
         got = f"{', '.join(colours)} for images of {x.shape[1]} channels"

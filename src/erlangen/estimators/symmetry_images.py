@@ -19,8 +19,8 @@ __all__ = ["Ground", "colour_of", "ground_of", "learnable", "levels", "on_black"
 EVEN = 0.05  # how far borders may be from one colour, on average, where images count as standing on it
 CHANNELS = (1, 2, 3, 4)  # of images whose channels come where they should
 NEAR = 1e-3  # what rounding may add to a level
-BESIDE = 2  # pixels next to one of a subject that are of it too, at least: those of a line have two
-NOISE = 3.5  # times how far three quarters of borders are from their colour, four deviations: further off is no ground
+BESIDE = 2  # neighbours, at least, of a pixel of a subject that belong to it too: those on a line have two
+NOISE = 3.5  # times the distance within which three quarters of borders are from their colour, some four deviations
 
 
 class Ground(NamedTuple):
@@ -74,13 +74,13 @@ def ground_of(x: Tensor) -> Ground | None:
     if away.mean() > EVEN:
         return None
     usual = away.flatten(1).quantile(0.75, 1).max().item()  # half of the noise on black is below it, and clipped
-    return Ground(colour.tolist(), min(NOISE * usual, 5 * EVEN))  # which the noise of an even ground hardly exceeds
+    return Ground(colour.tolist(), min(NOISE * usual, 5 * EVEN))  # the noise of an even ground is hardly more
 
 
 def on_black(x: Tensor, ground: Ground, like: Tensor) -> Tensor:
     """Images less the colour and the noise of their ground; those on black stay as they are, in their own type.
 
-    Noise counts as mass: with a hundredth of it, all over the frame, centres of mass move a tenth less than subjects.
+    Noise would count as mass: if it is 0.01 all over the frame, centres of mass move a tenth less than subjects.
     """
     if not any(ground.colour) and not ground.noise:
         return x

@@ -57,11 +57,11 @@ FAINT = (
 )
 ENOUGH = 40  # images, of which some can be held out: see `set_aside`
 FEW = f"Fewer than {ENOUGH} images say little: what is found describes these images, not others like them."
-# A variance of turns, of which one is a radian, and of sizes: where less is found, nothing turns. What that leaves of
-# translations is at most 0.027 of how far the prototype is shifted, which is less than half a pixel of small images.
+# A variance of turns (in radians) and of sizes: where there is less, nothing turns. What that leaves of translations is
+# at most 0.027 of how far the prototype is shifted, which is less than half a pixel of small images.
 STILL = 1e-3
 LITTLE = 0.05  # of the range that was looked for: less hardly occurs
-FAR = 4.0  # times as far as those in which a coordinate hardly occurs, images are of another kind
+FAR = 4.0  # images in which a coordinate goes this many times as far as in others are of another kind
 SIZES = ("scale", "stretch", "sx", "sy")
 FACTORS = ("scale", "sx", "sy", "saturation", "value")  # coordinates that are logarithms of them
 NEAR, MANY = 0.02, 0.01  # the end of a range, a share of its half; and the share of poses there that is worth a word
@@ -73,7 +73,7 @@ class Scales(NamedTuple):
     Attributes:
         looked: half the range that was looked for.
         least: what a range must be greater than to count as one; see `least_of`.
-        error: how far the median pose is wrong of images that were transformed at random; see `pose_errors`.
+        error: how far the median pose is wrong, of images that were transformed at random; see `pose_errors`.
         gap: how far poses lie from where densities have them; see `density_errors`.
         chance: how far they may by chance; see `by_chance`.
     """
@@ -116,10 +116,10 @@ class Symmetries:
     findings: SymmetryFindings
 
     def rows(self) -> list[dict[str, Any]]:
-        """For each coordinate the median over images, the range of the middle 90 % of them, and whether it occurs.
+        """For each coordinate its median over images, the middle 90 % of them, whether it occurs, and in which share.
 
-        And the share of images in which it does. What hardly occurs in most images and goes far in others occurs; see
-        `spoken_of`. Whether it occurs is None where that cannot be told, see `untold`.
+        A coordinate occurs, too, if it goes far in some images and hardly occurs in the most; see `spoken_of`. Whether
+        it occurs is None where that cannot be told, see `untold`.
         """
         low, middle, high = middle_of(self.half_ranges)
         about = spoken_of(self.half_ranges, self.least)
@@ -153,9 +153,9 @@ class Symmetries:
 
 
 def recentred(v: Tensor, names: Sequence[str], of: Tensor | None = None) -> Tensor:
-    r"""Coordinates as seen from prototypes that lie elsewhere, so that turning explains what it can of translations.
+    r"""Coordinates as seen from shifted prototypes, such that turns explain as much of the translations as they can.
 
-    Where its prototype lies is arbitrary. Images that were turned or scaled around a point other than the prototype's
+    Where a prototype lies is arbitrary. Images that were turned or scaled around a point other than the prototype's
     centre have translations that follow, $w = c\, e^{s + i\theta} + w_0$; the shift c of each prototype is found by
     least squares, and its part is taken out. What is left are translations of the prototype that is shifted by c.
 
@@ -263,10 +263,10 @@ def spoken_of(found: np.ndarray, least: np.ndarray) -> np.ndarray:
 def arcs(
     v: Tensor, names: Sequence[str], lengths: Sequence[float], periodic: Sequence[bool], about: np.ndarray
 ) -> dict[str, str]:
-    """For each coordinate on a circle, in how many arcs most images' transformations lie: a half turn may be one.
+    """In words, for each coordinate on a circle: in how many arcs transformations lie, and which share of them.
 
-    And how many lie there: a few elsewhere, as of digits that are others upside down, make the range of nearly all
-    much wider than what is usual.
+    Both are those of the median image. A few transformations elsewhere, as of digits that are others upside down, make
+    the range of nearly all much wider than what is usual.
 
     Shape:
         v: `(S, N, d)`; about: which images count, see `spoken_of`, `(N, d)`.
@@ -283,7 +283,7 @@ def arcs(
 
 
 def least_of(names: Sequence[str], looked: np.ndarray, side: int, error: np.ndarray) -> np.ndarray:
-    """What counts as a range: more than a small part of what was looked for, and than moves a point by half a pixel.
+    """What a range must be greater than to count: a small part of what was looked for, and a move by half a pixel.
 
     In affine coordinates no point of the frame moves further than the coordinate itself, in halves of the longer side.
     A small part of the circle is many pixels: where poses are exact, less counts, if it is several times their error.
@@ -363,7 +363,7 @@ def _rest(half: float, small: float, scale: float, unit: str) -> str:
 
 
 def _plainly(name: str, half: float) -> str:
-    """The same as people say it: halves of the longer side as parts of it, and logarithms as factors."""
+    """The same in plain words: translations as parts of the longer side, and logarithms as factors."""
     if name in ("tx", "ty"):
         return f", {50 * half:.2g} % of the longer side"
     return f", ×{math.exp(-half):.2f} to ×{math.exp(half):.2f}" if name in FACTORS else ""

@@ -16,15 +16,15 @@ __all__ = ["REPORT", "begin", "finish", "read_finder"]
 
 FORMAT = "symmetries-1"
 REPORT = ("symmetries.html", "symmetries.json")  # what `Symmetries.save` writes
-KEPT = {"network": "network", "anchored": "anchored", "shape": "X"}  # of what else a run goes on with, by argument
+KEPT = {"network": "network", "anchored": "anchored", "shape": "X"}  # entries that may not change, and their arguments
 PARTS = {"ranges", "settings", "network", "anchored", "ground", "shape", "digest"}
 
 
 def begin(folder: Path, record: Mapping[str, Any], *, resume: bool) -> dict[str, Any]:
-    """Makes a folder ready: writes what is trained into it, or sees that this is what the run in it began with.
+    """Makes a folder ready: writes the settings into it, or checks that they are those that its run began with.
 
     Returns:
-        What the folder says, such as the ground that the run goes on with.
+        The record in the folder, such as the ground that the run goes on with.
 
     Raises:
         FileExistsError: the folder holds a run that was not finished, or another one, and `resume` is False.
@@ -43,7 +43,7 @@ def begin(folder: Path, record: Mapping[str, Any], *, resume: bool) -> dict[str,
 
 
 def finish(folder: Path, model: nn.Module, facts: Mapping[str, str]) -> None:
-    """Writes the weights, and what is to be said of the training."""
+    """Writes the weights, and the facts about the training."""
     write_json(folder / CONFIG, {**_read(folder), "facts": dict(facts)})
     save_weights(folder, model)
 
@@ -51,12 +51,12 @@ def finish(folder: Path, model: nn.Module, facts: Mapping[str, str]) -> None:
 def read_finder(
     folder: Path, network: Mapping[str, Any], settings: Sequence[str]
 ) -> tuple[dict[str, Any], Callable[[nn.Module], None]]:
-    """What a folder says of a finder that was fitted, and what puts its weights into a model.
+    """The record of a finder that was fitted, and a function that puts its weights into a model.
 
     Args:
         folder: the folder.
-        network: what networks of this version are.
-        settings: the names of those that this version knows.
+        network: the settings of networks in this version.
+        settings: the names of the settings that this version knows.
     """
     if not (folder / CONFIG).is_file():
         accepted = "a folder that a SymmetryFinder was fitted with"
@@ -85,7 +85,7 @@ def _read(folder: Path) -> dict[str, Any]:
     if lacks:
         got = f"{str(folder)!r}, whose {CONFIG} lacks {', '.join(sorted(lacks))}"
         raise ValueError(f"folder: received {got}; accepted is one of this version that is not damaged")
-    return {"noise": 0.0, **record}  # runs of before had none
+    return {"noise": 0.0, **record}  # older runs have none
 
 
 def _check_same(folder: Path, was: Mapping[str, Any], now: Mapping[str, Any]) -> None:
@@ -109,7 +109,7 @@ def _told(value: Any) -> str:
 
 
 def _clear(folder: Path) -> None:
-    """Removes a run that was finished, with its report: they are about to be replaced, and must not outlast it."""
+    """Removes a run that was finished, and its report, which must not stand beside the run that replaces it."""
     _read(folder)
     if not (folder / WEIGHTS).is_file():
         why = "holds a run that was not finished; accepted is another folder, or the same with resume=True to go on"

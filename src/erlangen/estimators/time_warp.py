@@ -19,7 +19,7 @@ from ..transforms import CPAB
 from ..utils.seeds import seeded
 from ..utils.shapes import check_positive
 from .config import check_device
-from .series_base import BINS, SeriesEstimator, counted
+from .series_base import BINS, SeriesEstimator, check_counts
 
 __all__ = ["TimeWarpClassifier"]
 
@@ -112,7 +112,7 @@ class TimeWarpClassifier(ClassifierMixin, SeriesEstimator):
             X: series `(n, channels, time)`, or `(n, time)` with one channel, or a list of `(channels, time)`.
             y: the class of each, of any kind.
         """
-        counted(self, ("width", "epochs", "steps", "batch_size", "samples", "eval_samples"))
+        check_counts(self, ("width", "epochs", "steps", "batch_size", "samples", "eval_samples"))
         for name in ("spread", "lr"):
             check_positive(name, getattr(self, name))
         check_device(self.device)

@@ -77,9 +77,9 @@ def continued(folder: Path, config: RunConfig) -> RunConfig:
 
 
 def check_folder(folder: Path, resume: bool, data: str | None = None) -> None:
-    """Refuses a folder that holds something, so that nothing is overwritten; to resume, one that holds no run.
+    """Raises an error for a folder that holds something, so that nothing is overwritten; to resume, if it has no run.
 
-    Neither may it lie among the classes of the data, to be taken for one of them later.
+    Nor may it lie among the classes of the data, where it would later be taken for one of them.
     """
     if resume:
         read_record(folder)
