@@ -101,7 +101,7 @@ def _panel(axes: Axes, steps: Sequence[Mapping[str, Any]], metric: str) -> None:
 
 
 def _has(values: Mapping[str, Any], metric: str) -> bool:
-    """Whether there is something to draw: the mean of logits beyond all bounds is no number."""
+    """Whether there is something to draw: a mean that is not finite is stored as null."""
     return metric in values and values[metric]["mean"] is not None
 
 

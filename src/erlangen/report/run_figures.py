@@ -52,7 +52,7 @@ LOOK: dict[Any, Any] = RC | {
 
 @dataclass(frozen=True)
 class Coordinate:
-    """A coordinate of a transform: its name, its range, whether its ends are one point, and what changes nothing."""
+    """A coordinate of a transform: its name, its range, whether its ends are one point, and the value of no change."""
 
     name: str
     low: float
@@ -62,7 +62,7 @@ class Coordinate:
 
     @property
     def unit(self) -> float:
-        """What to multiply values with for people: degrees for angles and hues."""
+        """What to multiply values with for display: degrees for angles and hues."""
         return {"angle": 180 / math.pi, "hue": 360.0}.get(self.name, 1.0)
 
     @property
@@ -119,7 +119,7 @@ def accuracy_figure(rows: Sequence[Accuracy], many: str = "images") -> bytes:
 
     Args:
         rows: the parts.
-        many: what there are so many of.
+        many: what several inputs are called.
     """
     height = 84 + 44 * len(rows)
     both = any(row.averaged is not None for row in rows)

@@ -158,7 +158,7 @@ def _distributions(found: SymmetryFindings) -> Section:
 
 
 def _widened(found: SymmetryFindings) -> list[Coordinate]:
-    """Coordinates whose ranges hold what is shown: poses from arbitrary prototypes may leave what was looked for."""
+    """Coordinates with ranges wide enough for what is shown: poses may leave the searched ones."""
     v = np.concatenate(found.v)
     low, high = np.quantile(v, (0.005, 0.995), axis=0)
     return [
