@@ -72,6 +72,10 @@ ARGUMENTS = {
     "name": (lambda: build("vgg", classes=2), r"name: received str 'vgg'; accepted is one of lenet, fixup, conv13"),
     "name, no string": (lambda: build([], classes=2), r"name: received list"),
     "size": (lambda: build("preact18", classes=2, size=8), r"size: received 8; accepted is at least 16 for preact18"),
+    "no square": (
+        lambda: build("lenet", classes=2, size=(28, 30)),
+        r"net: received 'lenet', which takes squares, for images of 28×30 pixels; accepted is one of fixup, conv13",
+    ),
     "size, lenet": (lambda: build("lenet", classes=2, size=96), r"size: received int 96; accepted is 28 or 32"),
 }
 

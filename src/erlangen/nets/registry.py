@@ -62,6 +62,10 @@ def build(name: str, *, classes: int, channels: int = 3, size: int | tuple[int, 
     if issubclass(net, MLP):
         return net(channels * math.prod(sides), **{"hidden": HIDDEN, "outputs": classes, **changes})
     if issubclass(net, LeNet | SmallCNN):
+        if len(set(sides)) > 1:
+            fit = [other for other, kind in NETS.items() if not issubclass(kind, LeNet | SmallCNN | SeriesCNN)]
+            got = f"{name!r}, which takes squares, for images of {sides[0]}×{sides[1]} pixels"
+            raise ValueError(f"net: received {got}; accepted is one of {', '.join(fit)}")
         return net(channels, classes, size=least, **changes)
     if not issubclass(net, SeriesCNN) and least < net.least:
         raise ValueError(f"size: received {size}; accepted is at least {net.least} for {name}")
