@@ -632,6 +632,15 @@ def test_a_report_says_which_entropy_was_reached(data, tmp_path):
     assert measure(run, setting).facts["entropy"] == f"target -30 nats, reached {last:.3g}"
 
 
+@pytest.mark.parametrize(("method", "views"), [("stn", ("1 view", "1 view")), ("pstn", ("2 views", "3 views"))])
+def test_a_report_says_how_many_views_there_are(method, views, data, tmp_path):
+    """A point gives one, however many are asked for."""
+    setting = prepare(RunConfig(method=method, **TINY | {"samples": 2, "eval_samples": 3}), data)
+    facts = measure(train_run(setting, tmp_path / "run"), setting).facts
+    assert f", {views[0]} each, in " in facts["training"]
+    assert facts["evaluation"] == views[1]
+
+
 @pytest.mark.parametrize("device", ["cuda", "cuda:0", torch.device("mps"), "tpu", "auto", None])
 def test_a_run_is_loaded_to_a_device_that_is_there(device, data, tmp_path, monkeypatch):
     train_run(prepare(RunConfig(method="none", **TINY), data), tmp_path / "run")

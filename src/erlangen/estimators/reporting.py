@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from ..data import DataSet
+from ..distributions import Dirac
 from ..objectives import METHODS
 from ..report.canvas import pixels
 from ..report.run import Findings, run_page
@@ -197,7 +198,7 @@ def _facts(run: Run, setting: Setting) -> Mapping[str, str]:
     weights = sum(p.numel() for p in run.model.model.parameters())
     training = f"{steps:,} steps of {config.batch_size} {_kinds(setting)[1]}"
     if config.method not in ("none", "tta"):
-        training += f", {config.samples} views each"
+        training += f", {_views(run, config.samples)} each"
     skipped = len(setting.about["skipped"])
     facts = {
         "data": f"{config.data}: {', '.join(f'{sum(n):,} {name}' for name, n in setting.about['counts'].items())}",
@@ -206,13 +207,19 @@ def _facts(run: Run, setting: Setting) -> Mapping[str, str]:
         "transform": "" if config.method == "none" else "; ".join(ranges),
         "classifier": f"{config.net}, {weights:,} parameters",
         "training": f"{training}, in {seconds:.0f} s",
-        "evaluation": f"{config.eval_samples} views" if run.averages else f"{_kinds(setting)[1]} as they are",
+        "evaluation": _views(run, config.eval_samples) if run.averages else f"{_kinds(setting)[1]} as they are",
         "alpha": "" if config.alpha is None else f"{config.alpha:g}",
         "entropy": "" if config.entropy is None else _entropy(config.entropy, rows),
         "seed": str(config.seed),
         "left out": f"{skipped} file{'s' * (skipped != 1)} that cannot be read" if skipped else "",
     }
     return {name: value for name, value in facts.items() if value}
+
+
+def _views(run: Run, count: int) -> str:
+    """How many there are of an input: a point gives one, however many are asked for."""
+    count = 1 if isinstance(run.model.conditional, Dirac) else count
+    return f"{count} view{'s' * (count != 1)}"
 
 
 def _entropy(target: float, rows: list[dict[str, Any]]) -> str:
