@@ -391,6 +391,17 @@ def test_the_bound_holds_exactly_on_a_finite_group(seed):
         assert (bound <= 2).all()
 
 
+def test_logits_are_not_taken_for_log_probabilities():
+    """As the views of a prediction are: they would give some number as well."""
+    logits = torch.randn(3, 4, 5)
+    good, variation, words = logits.log_softmax(-1), torch.rand(4), "received what does not sum to one, such as logits"
+    with pytest.raises(ValueError, match=f"^views: {words}"):
+        invariance_bound(logits, variation)
+    for name, pair in {"log_probs": (logits, good), "moved_log_probs": (good, logits)}.items():
+        with pytest.raises(ValueError, match=f"^{name}: {words}"):
+            prediction_change(*pair)
+
+
 def test_shapes_that_do_not_match():
     with pytest.raises(ValueError, match="moved_log_probs"):
         prediction_change(torch.zeros(2, 3), torch.zeros(2, 4))

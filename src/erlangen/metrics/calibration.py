@@ -12,8 +12,19 @@ from ..utils.shapes import check_count, check_same, check_tensor, check_true, co
 from .measured import class_means
 from .outputs import check_labels
 
-__all__ = ["Divergence", "Reliability", "bin_of", "brier", "ece", "ekld", "kl", "nll", "reliability", "squared_error"]
-
+__all__ = [
+    "Divergence",
+    "Reliability",
+    "bin_of",
+    "brier",
+    "check_normalised",
+    "ece",
+    "ekld",
+    "kl",
+    "nll",
+    "reliability",
+    "squared_error",
+]
 
 LOOSE = 0.1  # how far the logarithm of a sum of probabilities may be from 0, in half precision and over many classes
 
@@ -140,7 +151,7 @@ def ekld(log_probs: Tensor, moved_log_probs: Tensor, y: Tensor) -> Divergence:
     same = isinstance(moved_log_probs, Tensor) and moved_log_probs.ndim == 3
     same = same and moved_log_probs.shape[1:] == log_probs.shape and len(moved_log_probs) > 0
     check_tensor("moved_log_probs", moved_log_probs, f"log-probabilities (S, {len(y)}, {log_probs.shape[1]})", same)
-    _check_normalised("moved_log_probs", moved_log_probs)
+    check_normalised("moved_log_probs", moved_log_probs)
     check_same("moved_log_probs", moved_log_probs, "log_probs", log_probs)
     moved_log_probs = moved_log_probs.to(log_probs.dtype)
     pairs = ((log_probs, moved_log_probs), (moved_log_probs, log_probs))
@@ -164,7 +175,7 @@ def kl(log_p: Tensor, log_q: Tensor) -> Tensor:
     return torch.where(p == 0, q, each).sum(-1)
 
 
-def _check_normalised(name: str, log_probs: Tensor) -> None:
+def check_normalised(name: str, log_probs: Tensor) -> None:
     """Raises a `ValueError` where probabilities do not sum to one: logits would give some number as well."""
     one = ~(log_probs.detach().logsumexp(-1).abs() > LOOSE)
     check_true(name, one, "what does not sum to one, such as logits,", "log-probabilities (see log_softmax)")
@@ -174,5 +185,5 @@ def _predictions(log_probs: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """Log-probabilities, in single precision at least, and labels, checked: half precision cannot count far."""
     ok = isinstance(log_probs, Tensor) and log_probs.ndim == 2 and len(log_probs) > 0
     check_tensor("log_probs", log_probs, "log-probabilities (B, K) of at least one input", ok)
-    _check_normalised("log_probs", log_probs)
+    check_normalised("log_probs", log_probs)
     return log_probs.to(compute_dtype(log_probs)), check_labels("y", y, *log_probs.shape)

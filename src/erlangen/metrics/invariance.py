@@ -12,7 +12,7 @@ from torch import Tensor
 from ..distributions import Density
 from ..transforms import FiniteGroup
 from ..utils.shapes import check_count, check_tensor, describe, expands
-from .calibration import kl
+from .calibration import check_normalised, kl
 from .measured import BOOTSTRAP, Bootstrap, Measured, measured
 from .orbit import Orbit, as_orbit, there_and_back
 from .outputs import (
@@ -245,6 +245,8 @@ def prediction_change(log_probs: Tensor, moved_log_probs: Tensor) -> Tensor:
     check_tensor("log_probs", log_probs, "log-probabilities (..., K)")
     same = isinstance(moved_log_probs, Tensor) and moved_log_probs.shape == log_probs.shape
     check_tensor("moved_log_probs", moved_log_probs, f"log-probabilities {tuple(log_probs.shape)}", same)
+    check_normalised("log_probs", log_probs)
+    check_normalised("moved_log_probs", moved_log_probs)
     return (log_probs.exp() - moved_log_probs.exp()).abs()
 
 
@@ -312,5 +314,6 @@ def invariance_bound(views: Tensor, variation: Tensor) -> Tensor:
     check_tensor("views", views, "log-probabilities (S, B, K), at least one view", ok)
     ok = isinstance(variation, Tensor) and variation.shape == views.shape[1:2]
     check_tensor("variation", variation, f"total variations ({views.shape[1]},)", ok)
+    check_normalised("views", views)
     probs = views.exp()
     return 2 * (probs.amax(0) - probs.amin(0)) * variation.unsqueeze(-1)
