@@ -95,7 +95,9 @@ def test_the_gap_of_pairs_goes_the_short_way():
         lambda: share_within(torch.zeros(0), 1.0),
         lambda: circle_histogram(torch.zeros(3), 0),
         lambda: distance_to_rotation(torch.zeros(3, 4)),
+        lambda: distance_to_rotation([[1.0, 0.0], [0.0, 1.0]]),
         lambda: pairwise_gap(torch.zeros(1)),
+        lambda: pairwise_gap([0.1, 0.2]),
     ],
 )
 def test_what_cannot_be_measured_is_refused(call):

@@ -153,8 +153,8 @@ def rotation_angle(matrix: Tensor) -> Tensor:
         >>> round(rotation_angle(Affine("angle", "scale").element(torch.tensor([[0.5, 0.2]]))).item(), 6)
         0.5
     """
-    accepted = "matrices (..., 2, 2) or (..., 3, 3)"
-    check_tensor("matrix", matrix, accepted, matrix.ndim >= 2 and matrix.shape[-2:] in {(2, 2), (3, 3)})
+    ok = isinstance(matrix, Tensor) and matrix.shape[-2:] in {(2, 2), (3, 3)}
+    check_tensor("matrix", matrix, "matrices (..., 2, 2) or (..., 3, 3)", ok)
     (a, b), (c, d) = (row.unbind(-1) for row in matrix[..., :2, :2].unbind(-2))
     return torch.atan2(b - c, a + d)
 
@@ -181,6 +181,7 @@ def pairwise_gap(angle: Tensor) -> Tensor:
     Shape:
         angle: in radians, `(N,)`, at least two; result: `()`.
     """
-    check_tensor("angle", angle, "at least two angles (N,)", angle.ndim == 1 and len(angle) > 1)
+    ok = isinstance(angle, Tensor) and angle.ndim == 1 and len(angle) > 1
+    check_tensor("angle", angle, "at least two angles (N,)", ok)
     i, j = torch.triu_indices(len(angle), len(angle), 1, device=angle.device)
     return wrap(angle[i] - angle[j]).abs().median()
