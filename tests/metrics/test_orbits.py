@@ -46,8 +46,9 @@ def test_wasserstein_on_the_circle_is_the_best_cut():
 
 
 def test_bad_input_is_refused():
-    with pytest.raises(ValueError, match="views: received"):
-        orbit_spread(torch.rand(1, 2, 3))
+    for views in (torch.rand(1, 2, 3), torch.zeros(3, 2, 4, dtype=torch.uint8)):
+        with pytest.raises(ValueError, match="views: received"):
+            orbit_spread(views)
     with pytest.raises(ValueError, match="b: received"):
         wasserstein(torch.rand(3), torch.rand(3, 2))
     with pytest.raises(ValueError, match="period: received"):

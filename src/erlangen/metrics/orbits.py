@@ -20,8 +20,8 @@ def orbit_spread(views: Tensor) -> Tensor:
     Shape:
         views: `(K, N, ...)`, K > 1; result: `(N,)`.
     """
-    ok = isinstance(views, Tensor) and views.ndim > 2 and len(views) > 1
-    views = check_tensor("views", views, "views (K, N, ...) of inputs, at least two of each", ok)
+    ok = isinstance(views, Tensor) and views.ndim > 2 and len(views) > 1 and views.is_floating_point()
+    views = check_tensor("views", views, "floating-point views (K, N, ...) of inputs, at least two of each", ok)
     return 2 * views.flatten(2).var(0, correction=1).sum(-1)
 
 
