@@ -19,6 +19,8 @@ def test_counts_are_those_of_the_published_long_tail():
     assert sum(TAIL) == 20_431
     assert long_tail_counts(100, 3, 0.01) == [100, 10, 1]
     assert long_tail_counts(7, 1) == [7]
+    assert long_tail_counts(100, 2, 0.29) == [100, 29]  # in floating-point the product is less
+    assert long_tail_counts(49, 2, 1 / 49) == [49, 1]
 
 
 def test_the_first_of_each_class_are_kept_in_order():

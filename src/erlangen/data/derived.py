@@ -34,7 +34,8 @@ def long_tail_counts(largest: int, classes: int, factor: float = 0.1) -> list[in
     check_count("largest", largest)
     if not isinstance(factor, int | float) or not 0 < factor <= 1:
         raise ValueError(f"factor: received {factor!r}; accepted is a number above 0, at most 1")
-    counts = [int(largest * factor ** (c / max(classes - 1, 1))) for c in range(classes)]
+    # Rounding must not take one from what is a whole number: 49 times 1/49 is a little less than 1.
+    counts = [int(largest * factor ** (c / max(classes - 1, 1)) + 1e-9) for c in range(classes)]
     if 0 in counts:
         raise ValueError(
             f"factor: received {factor!r}, which leaves the last class empty; accepted is 1/{largest} or more"
