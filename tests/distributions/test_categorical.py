@@ -150,3 +150,13 @@ def test_crops_start_at_the_favoured_frame():
     share = math.exp(3) / (1 + math.e + math.exp(3))
     assert torch.allclose(q.log_prob(table[-1]).exp(), torch.tensor(share))
     assert torch.equal(Crop().double()(torch.ones(2, 1, 8, 8), q.mode), torch.ones(2, 1, 8, 8))
+
+
+def test_rows_of_large_tables_are_compared_part_by_part(largest):
+    table = torch.rand(2000, 4)
+    with largest:
+        Categorical(table, 8)
+    assert largest.most <= 4e6
+    table[1999] = table[3]
+    with pytest.raises(ValueError, match="table: received 2000 rows, some of them alike"):
+        Categorical(table, 8)

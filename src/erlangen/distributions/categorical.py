@@ -19,6 +19,8 @@ from .noise import Noise
 
 __all__ = ["Categorical", "CategoricalDensity", "crop_table"]
 
+PART = 256  # rows that are compared with all others at a time
+
 
 class _Rows(Constraint):
     """One of the rows of a table."""
@@ -172,7 +174,8 @@ class Categorical(Conditional):
         check_tensor("table", rows, accepted, rows.ndim == 2 and len(rows) > 0)
         check_finite("table", rows)
         super().__init__(rows.shape[1], context, **kwargs)
-        if int(_matches(rows, rows, self.periodic, self._ends).sum()) > len(rows):
+        parts = rows.split(PART)  # of a large table, all differences at once would take gigabytes
+        if any(int(_matches(part, rows, self.periodic, self._ends).sum()) > len(part) for part in parts):
             raise ValueError(f"table: received {len(rows)} rows, some of them alike; accepted are different rows")
         self.register_buffer("table", rows)
         self.head = Head(
