@@ -116,6 +116,16 @@ def test_log_wraps_the_hue():
         HSV("hue").element_log(torch.tensor([[0.7, 0.1, 0.2]]))
 
 
+@pytest.mark.parametrize("bounds", [(0.0, 1.0), (0.2, 0.9), (-0.9, -0.1)])
+def test_log_of_the_hue_lies_within_its_bounds(bounds):
+    group = HSV("value", "hue", bounds={"hue": bounds})
+    low, high = group.bounds
+    v = low + (high - low) * torch.rand(100, 2)
+    for turns in (-1, 0, 2):
+        whole = turns * torch.tensor([0.0, 1.0])
+        assert torch.allclose(group.element_log(group.element(v + whole)), v)
+
+
 @pytest.mark.parametrize(
     ("x", "match"),
     [

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..utils.shapes import check_true, describe
+from ..utils.shapes import check_true, describe, vector
 from .affine import check_names
 from .base import Bounds, Group, resolve_bounds
 from .warp import as_signal
@@ -69,13 +69,14 @@ class HSV(Group):
         return -self.elements_like(g)
 
     def element_log(self, g: Tensor) -> Tensor:
-        """The coordinates, the hue wrapped to [-1/2, 1/2)."""
+        """The coordinates, of all whole turns of the hue that within its bounds, wherever these begin."""
         g = self.elements_like(g)
         missing = [k for k, name in enumerate(NAMES) if name not in self.names]
         accepted = f"elements that the coordinates {', '.join(self.names)} can express"
         check_true("g", (g[..., missing] == 0).all(-1), f"{describe(g)} with others", accepted)
-        wrapped = torch.cat((torch.remainder(g[..., :1] + 0.5, 1) - 0.5, g[..., 1:]), -1)
-        return wrapped[..., [NAMES.index(name) for name in self.names]]
+        v = g[..., [NAMES.index(name) for name in self.names]]
+        turn = vector([float(name == "hue") for name in self.names], g.dtype, g.device)
+        return v - turn * (v.detach() - self.bounds.mean(0).to(v.dtype) + 0.5).floor()
 
     def act(self, g: Tensor, x: Tensor) -> Tensor:
         """Recolours each pixel. Hue and chroma of `x` are computed once, for all samples."""
