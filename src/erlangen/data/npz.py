@@ -149,7 +149,7 @@ def _signals(path: Path, x: np.ndarray) -> Tensor:
             "series (N, L) of numbers or (N, C, L) in floating-point"
         )
     if image and x.dtype.kind == "f" and not (x.min() >= 0 and x.max() <= 1):  # NaN is neither
-        got = f"images from {x.min():.4g} to {x.max():.4g}"
+        got = f"images from {x.min().item()} to {x.max().item()}"  # all digits, of which the last may be too much
         raise ValueError(f"{path}: received {got}; accepted are images within [0, 1] or in uint8")
     if x.ndim == 4 and x.shape[1] not in (1, 3):
         if x.shape[3] not in (1, 3):
