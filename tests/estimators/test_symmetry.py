@@ -295,6 +295,13 @@ def test_what_was_learned_answers_for_empty_images(finder):
     assert finder.predict(torch.zeros(2, 3, 32, 32)).eq(0).all()
 
 
+def test_levels_that_rounding_moved_are_in_range_for_colours_too():
+    x = glyphs(16).x / 255
+    x[:, :, 0, 0], x[:, :, 0, 1] = 1.0005, -0.0005
+    found = SymmetryFinder(("hue",), device="cpu", **TINY).fit(x)
+    assert torch.equal(found.poses(x), found.poses(x.clamp(0, 1)))
+
+
 def test_images_must_be_those_of_fit(finder):
     with pytest.raises(ValueError, match=r"X: received .*; accepted is images \(N, 3, 32, 32\), as in fit"):
         finder.predict(torch.rand(2, 3, 16, 16))

@@ -62,7 +62,8 @@ def levels(X: DataSet | Tensor | np.ndarray) -> Tensor:
     low, high = x.min().item(), x.max().item()
     if not (low >= -NEAR and high <= 1 + NEAR):  # NaN is neither
         raise ValueError(f"X: received images from {low:.4g} to {high:.4g}; accepted are {accepted}")
-    return x.to(torch.get_default_dtype())
+    x = x.to(torch.get_default_dtype())
+    return x if low >= 0 and high <= 1 else x.clamp(0, 1)  # colours take nothing beyond
 
 
 def ground_of(x: Tensor) -> Ground | None:
