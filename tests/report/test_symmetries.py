@@ -59,4 +59,5 @@ def test_where_translations_begin_is_said_where_something_turns_or_scales():
         coordinates = [Coordinate(name, -0.5, 0.5) for name in names]
         rest = [np.ones((1, len(names))), [pixel], [pixel], [[pixel]], [np.zeros((50, len(names)))], {}]
         page = symmetries_page(SymmetryFindings("", "", [f"{name}: ±0.1." for name in names], coordinates, *rest))
-        assert ("translations are relative to the point about which rotations and scalings" in page) == said
+        assert "only widths and shapes say something, not where they lie." in page
+        assert ("Translations are relative to the point about which rotations and scalings" in page) == said

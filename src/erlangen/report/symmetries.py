@@ -147,13 +147,13 @@ def _distributions(found: SymmetryFindings) -> Section:
     for k, (image, v) in enumerate(zip(found.prototypes, found.v, strict=True)):
         example = Example(image, "", "", 1.0, v)
         figures.append(Image(distribution_figure(example, coordinates), f"image {k + 1}", width=width))
-    text = "For each image its prototype, and how it is transformed in the set."
+    text = (
+        "For each image its prototype, and how it is transformed in the set. Any transformed copy of an image may be "
+        "its prototype: only widths and shapes say something, not where they lie."
+    )
     names = {coordinate.name for coordinate in coordinates}
     if {"tx", "ty"} <= names and names & {"angle", "scale", "stretch", "sx", "sy"}:
-        text += (
-            " Where a prototype lies is arbitrary: translations are relative to the point about which rotations and "
-            "scalings explain most of them."
-        )
+        text += " Translations are relative to the point about which rotations and scalings explain most of them."
     return Section("Distributions", text, rows=[("", figures)], per_line=1 if width > 400 else 3)
 
 
