@@ -46,7 +46,8 @@ class VAE(nn.Module):
     r"""A variational autoencoder of images (SGM appendix C.4).
 
     $z \sim \mathcal{N}(m, s^2)$ with learned m and s; $x \mid z \sim \mathcal{N}(\mu(z), \sigma^2)$ with one learned
-    $\sigma$ for each pixel; $q(z \mid x) = \mathcal{N}(\mu(x), \sigma(x)^2)$. All scales start at 1, all means at 0.
+    $\sigma$ for each pixel; $q(z \mid x) = \mathcal{N}(\mu(x), \sigma(x)^2)$. All scales start at 1, means of
+    z at 0.
 
     Args:
         shape: of an image, `(C, H, H)` with H a multiple of 4; any `(C, H, W)` with an encoder and a decoder.
