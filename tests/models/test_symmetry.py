@@ -120,6 +120,8 @@ def test_only_continuous_groups(wrong):
         SymmetryModel(wrong, one, one)
     with pytest.raises(ValueError, match=r"group: received"):
         SymmetryModel.over(wrong, (1, 8, 8))
+    with pytest.raises(ValueError, match=r"group: received Product; .* if its factors are groups that commute"):
+        SymmetryModel(Product(Affine("tx"), Affine("angle")), one, one)
 
 
 @pytest.mark.parametrize("shape", [8, (8,), (1, 8, 8, 8), (1, 0, 8)])
@@ -142,6 +144,13 @@ def test_conditionals_must_be_over_the_group():
         SymmetryModel(group, good, Gaussian(1, 3))
     with pytest.raises(ValueError, match="inference: received Gaussian"):
         SymmetryModel(group, Gaussian(2, 3), good)
+    hue, radians = Gaussian.over(HSV("hue"), 3), Gaussian(1, 3, periodic=(True,))
+    with pytest.raises(
+        ValueError, match=r"conditional: received Gaussian; accepted is .* over hue, .* circles as long"
+    ):
+        SymmetryModel(HSV("hue"), hue, radians)
+    angle = Affine("angle", factored=True, bounds={"angle": (0, 2 * torch.pi)})
+    SymmetryModel(angle, radians, radians)
     with pytest.raises(ValueError, match="bounded: received False for hue"):
         SymmetryModel.over(HSV(), (3, 8, 8), bounded=False)
 

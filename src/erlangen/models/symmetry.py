@@ -81,8 +81,8 @@ class SymmetryModel(nn.Module):
         super().__init__()
         _check_group(group)
         for name, part in {"inference": inference, "conditional": conditional}.items():
-            if not isinstance(part, Conditional) or part.features != group.features or part.periodic != group.periodic:
-                accepted = f"a Conditional over {', '.join(group.names)}, periodic where they are"
+            if not _over(part, group):
+                accepted = f"a Conditional over {', '.join(group.names)}, periodic where they are, on circles as long"
                 raise ValueError(f"{name}: received {type(part).__name__}; accepted is {accepted}")
         self.group, self.inference, self.conditional = group, inference, conditional
         self.shape: torch.Size | None = None  # of one signal, if the networks take no other
@@ -247,8 +247,18 @@ class SymmetryModel(nn.Module):
 
 def _check_group(group: object) -> None:
     if not isinstance(group, Group) or group.support.is_discrete:
-        accepted = "a Group with continuous coordinates (prototypes need inverses)"
+        accepted = "a Group with continuous coordinates (prototypes need inverses); a Product is one if its factors "
+        accepted += "are groups that commute, as Affine and HSV do"
         raise ValueError(f"group: received {type(group).__name__}; accepted is {accepted}")
+
+
+def _over(part: object, group: Group) -> bool:
+    """Whether it is a conditional over the coordinates of a group; one without bounds has circles of 2π."""
+    if not isinstance(part, Conditional) or part.features != group.features or part.periodic != group.periodic:
+        return False
+    own = [(-math.pi, math.pi)] * group.features if part.bounds is None else part.bounds.T.tolist()
+    circles = (ends for *ends, wraps in zip(own, group.bounds.T.tolist(), group.periodic, strict=True) if wraps)
+    return all(math.isclose(b - a, d - c, rel_tol=1e-5) for (a, b), (c, d) in circles)
 
 
 def _check_acts(group: Group, shape: Sequence[int]) -> None:
