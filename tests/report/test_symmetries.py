@@ -17,10 +17,16 @@ def test_a_range_beyond_what_was_looked_for_is_said_in_full(monkeypatch):
 
 
 def test_what_cannot_be_told_has_no_number(monkeypatch):
-    said = []
-    monkeypatch.setattr(symmetries, "png", lambda figure: said.extend(t.get_text() for t in figure.axes[0].texts))
+    said, inside = [], []
+
+    def look(figure):
+        said.extend(t.get_text() for t in figure.axes[0].texts)
+        inside.extend(t.get_window_extent().x1 <= figure.bbox.x1 for t in figure.axes[0].texts)
+
+    monkeypatch.setattr(symmetries, "png", look)
     spans_figure(np.array([[0.3, 0.1, 1.0]] * 3), COORDINATES, ["scale"])
     assert said == ["±0.3", "cannot be determined", "±57.3°"]
+    assert all(inside)
 
 
 def test_distributions_are_shown_wherever_they_lie(monkeypatch):

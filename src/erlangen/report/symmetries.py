@@ -99,7 +99,7 @@ def spans_figure(half_ranges: np.ndarray, coordinates: Sequence[Coordinate], unt
     height = 40 + 34 * len(coordinates)
     with matplotlib.rc_context(LOOK):
         figure = canvas(760, height)
-        axes = figure.add_axes((0.15, 24 / height, 0.66, 34 * len(coordinates) / height))
+        axes = figure.add_axes((0.15, 24 / height, 0.6, 34 * len(coordinates) / height))
         medians = middle_of(half_ranges)[1].tolist()
         for y, coordinate in enumerate(coordinates):
             whole = (coordinate.high - coordinate.low) / 2
