@@ -122,6 +122,9 @@ def test_broken_and_missing_files_are_refused(write, tmp_path):
     path.write_bytes(path.read_bytes()[:60] + bytes(90) + path.read_bytes()[150:])  # an error of zlib's own
     with pytest.raises(ValueError, match=r"accepted is a .npz file without pickles"):
         npz(path)
+    path.write_bytes(b"<!doctype html>")
+    with pytest.raises(ValueError, match=r"without pickles \(it begins as no such file does\)"):
+        npz(path)
     np.save(tmp_path / "one.npy", GREY)
     with pytest.raises(ValueError, match="it holds a single array"):
         npz(tmp_path / "one.npy")

@@ -17,6 +17,7 @@ from .sets import DataSet
 __all__ = ["array_names", "npz"]
 
 LOG = logging.getLogger("erlangen.data")
+HEADS = (b"PK\x03\x04", b"PK\x05\x06", b"\x93NUMPY")  # of archives, empty ones, and single arrays
 
 
 def npz(
@@ -91,6 +92,9 @@ def array_names(path: Path) -> list[str]:
 def _arrays(path: Path) -> dict[str, np.ndarray]:
     try:
         with path.open("rb") as file:  # numpy leaves open what it cannot read
+            if not file.read(6).startswith(HEADS):  # numpy would take it for a pickle, and say how to load that
+                raise ValueError("it begins as no such file does")
+            file.seek(0)
             loaded = np.load(file, allow_pickle=False)
             if isinstance(loaded, np.ndarray):
                 raise ValueError("it holds a single array")
