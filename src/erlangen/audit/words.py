@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
+from ..utils.words import several
 from .findings import Pair
 from .measuring import Value
 from .record import Audit, Result
@@ -18,7 +19,7 @@ def summary_of(audit: Audit) -> dict[str, str]:
     """A few sentences for somebody who reads nothing else, by what they are about."""
     accuracy, error, count = audit.plain["accuracy"], audit.plain["ece"], audit.data["count"]
     lines = {
-        "As they are": f"{_share(accuracy)} of {_images(count)} of {audit.data['name']} "
+        "As they are": f"{_share(accuracy)} of {several(count, 'image')} of {audit.data['name']} "
         f"{'is' if count == 1 else 'are'} classified correctly; confidence is off by {_share(error)} on average."
     }
     if audit.blindness.blind:
@@ -99,10 +100,6 @@ def _share(value: Value) -> str:
     return f"{value.mean:.1%} ({100 * value.low:.1f} to {100 * value.high:.1f})"
 
 
-def _images(n: int) -> str:
-    return "1 image" if n == 1 else f"{n:,} images"
-
-
 def _and(words: Sequence[str]) -> str:
     return " and ".join([*([", ".join(words[:-1])] if words[1:] else []), words[-1]])
 
@@ -115,7 +112,8 @@ def notes_of(audit: Audit) -> list[str]:
     if not model["gradients"]:
         notes.append("Missing, since the model has no gradients: saliency similarity (SI), sensitivity, saliency maps.")
     elif data["seen"]:
-        notes.append(f"Saliency similarity (SI) and sensitivity are measured on {_images(len(data['seen']))}.")
+        seen = several(len(data["seen"]), "image")
+        notes.append(f"Saliency similarity (SI) and sensitivity are measured on {seen}.")
     if model["probabilities"]:
         notes.append("The model gives probabilities; their logarithms take the place of logits.")
     if model["sigmoids"]:
@@ -134,8 +132,7 @@ def notes_of(audit: Audit) -> list[str]:
         only = data["classes"][present[0]]
         notes.append(f"All images are of one class, {only}: accuracy and calibration say little, blindness nothing.")
     if skipped := data["skipped"]:
-        files = "1 file" if len(skipped) == 1 else f"{len(skipped):,} files"
-        notes.append(f"Left out, since they could not be read: {files}.")
+        notes.append(f"Left out, since they could not be read: {several(len(skipped), 'file')}.")
     if audit.plain["accuracy"].high < 1 / len(present) and len(present) > 1:
         notes.append("Accuracy is below chance: do the model's outputs have the order of the classes?")
     for step in audit.steps:

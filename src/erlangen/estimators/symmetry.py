@@ -24,6 +24,7 @@ from ..transforms.warp import as_signal
 from ..utils.io import provenance
 from ..utils.seeds import apart, generator, seeded
 from ..utils.shapes import check_count, check_positive, check_tensor, describe
+from ..utils.words import several
 from .config import check_device
 from .coordinates import AFFINE, Wanted
 from .reporting import half_ranges
@@ -387,7 +388,7 @@ class SymmetryFinder(BaseEstimator):
         content, (first, second) = self.history_.column("content"), self.steps
         batch, best = min(self.batch_size, seen), self.history_.best
         kept = second if best is None or seen == images else best["step"] - first
-        many = "1 image" if seen == 1 else f"{seen:,} images"
+        many = several(seen, "image")
         aside = f", {images - seen:,} were set aside to judge by" if seen < images else ""
         return {
             "coordinates": ", ".join(self._model().group.names),

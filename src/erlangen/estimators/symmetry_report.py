@@ -18,6 +18,7 @@ from ..metrics import occupied_arcs, occupied_mass
 from ..report.canvas import pixels
 from ..report.symmetries import SymmetryFindings, middle_of, symmetries_page
 from ..utils.io import write_bytes, write_json
+from ..utils.words import several
 from .coordinates import AFFINE
 from .symmetry_errors import PART, untold
 from .symmetry_images import Ground, ground_of, specks
@@ -205,8 +206,7 @@ def lead(every: Tensor, measured: int) -> str:
     """What was looked at, in a sentence or two."""
     size = "×".join(map(str, every.shape[2:]))
     some = "" if measured == len(every) else f" Ranges are those of {measured:,} of them, chosen at random."
-    many = "1 image" if len(every) == 1 else f"{len(every):,} images"
-    return f"{many} of {size} pixels; no labels were used.{some}"
+    return f"{several(len(every), 'image')} of {size} pixels; no labels were used.{some}"
 
 
 def caution(every: Tensor, names: Sequence[str], follow: Sequence[str] = (), ground: Ground | None = None) -> str:
@@ -276,9 +276,9 @@ def arcs(
         if periodic[k]:
             angle = v[:, torch.from_numpy(about[:, k]), k] * 2 * math.pi / length
             number, share, mass = (each.double().median() for each in (*occupied_arcs(angle), occupied_mass(angle)))
-            several = "one arc" if number == 1 else f"{number:.0f} arcs"
+            arcs = "one arc" if number == 1 else f"{number:.0f} arcs"
             holds = f"{'holds' if number == 1 else 'hold'} {100 * mass:.0f} %"
-            found[name] = f"{several}, {100 * share:.0f} % of the circle, {holds}; 98 % lie within "
+            found[name] = f"{arcs}, {100 * share:.0f} % of the circle, {holds}; 98 % lie within "
     return found
 
 
@@ -348,11 +348,11 @@ def words(
             said.append(f"{name}: hardly occurs ({range_}){end}")
             continue
         span = f" (±{low * scale:.3g}{unit} to ±{high * scale:.3g}{unit} from image to image)"
-        several = span if len(told) > 1 else ""
+        spread = span if len(told) > 1 else ""
         some = f"in {100 * len(told) / len(found):.0f} % of the images, " if len(others) else ""
         rest = _rest(np.median(others).item(), small, scale, unit) if len(others) else ""
         range_ = f"±{middle * scale:.3g}{unit}{_plainly(name, middle)}"
-        said.append(f"{name}: {some}{circles.get(name, '')}{range_}{several}{rest}{end}")
+        said.append(f"{name}: {some}{circles.get(name, '')}{range_}{spread}{rest}{end}")
     return said
 
 

@@ -15,15 +15,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from matplotlib.figure import Figure
 
-__all__ = ["Claim", "Experiment", "NoRows", "Row", "Rows", "experiment", "experiments", "find", "several", "tidy"]
+__all__ = ["Claim", "Experiment", "NoRows", "Row", "Rows", "experiment", "experiments", "find", "tidy"]
 
 Row: TypeAlias = dict[str, Any]  # plain columns; arrays (images, curves) are kept beside them
 Rows: TypeAlias = Sequence[Mapping[str, Any]]
-
-
-def several(count: int, what: str) -> str:
-    """So many of a thing, in words."""
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure, FigureBase
 
 from ..report.canvas import drawn, encode
 from ..report.style import COLOURS, HAIRLINE, INK, MUTED, RC
-from .base import several
+from ..utils.words import several
 
 __all__ = [
     "NAMES",

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from ..utils.io import plain, write_bytes
-from .base import Claim, Experiment, Rows, experiments, several
+from ..utils.words import several
+from .base import Claim, Experiment, Rows, experiments
 from .draw import png
 from .pages import ours, renew
 from .store import Results, path_of, read
@@ -91,7 +92,7 @@ def _origin(experiment: Experiment, stored: Results) -> str:
 
 
 def _otherwise(experiment: Experiment, stored: Results) -> str:
-    """The settings in which stored runs differ from a run of now; one that came later counts unless at its default."""
+    """Where the settings of stored runs differ from those of now; newer settings count unless they are at defaults."""
     now, usual, had = _leaves(plain(experiment.full)), _usual(experiment.full), Counter[str]()
     chosen = SET_BY_HAND.union(experiment.apart)
     for run in stored.runs:
@@ -103,7 +104,7 @@ def _otherwise(experiment: Experiment, stored: Results) -> str:
 
 
 def _usual(config: Any, name: str = "") -> set[str]:
-    """The dotted names of the settings that are at their defaults, which are what was done before they came."""
+    """The dotted names of the settings at their defaults, which stand for what was done before there were such."""
     found = set[str]()
     for field in fields(config) if is_dataclass(config) else ():
         value, whole = getattr(config, field.name), f"{name}.{field.name}" if name else field.name

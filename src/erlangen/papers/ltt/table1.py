@@ -37,7 +37,8 @@ from dataclasses import dataclass, replace
 
 from matplotlib.figure import Figure
 
-from ..base import Claim, Row, Rows, experiment, several
+from ...utils.words import several
+from ..base import Claim, Row, Rows, experiment
 from ..draw import accuracies, sheet
 from .classify import Training, data_set, predictions, scores, trained
 from .recipes import WAYS
