@@ -111,7 +111,7 @@ def _going(paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
 
 
 def _mend(folder: Path) -> None:
-    """Removes checkpoints and logs that cannot be read: nobody would look for them here."""
+    """Removes checkpoints and logs that cannot be read, for nobody would look for them here to repair them."""
     try:
         Checkpoints(folder / "checkpoint").read()
     except Unreadable:

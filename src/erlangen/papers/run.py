@@ -80,7 +80,7 @@ def reproduce(
 
 
 def _all(several: Iterable[Iterable[T]]) -> Iterator[T]:
-    """What each of several yields; one that fails in running is heard when the others are done."""
+    """What each of several yields; the error of one that fails in running is raised when the others are done."""
     failed: RuntimeError | None = None
     for one in several:
         try:

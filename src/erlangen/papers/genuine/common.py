@@ -173,7 +173,7 @@ def teach(objective: Objective, config: Training, device: str, **going: Any) -> 
     data, held, group = part(config, "train"), part(config, "held"), group_of(config)
     once = torch.randint(len(group), (len(held),), generator=generator(0))
     validation = TensorLoader(group.act(once, held.x), held.y, batch_size=len(held), shuffle=False)
-    # Adam would make steps as long as any of gradients that are zero but for rounding, as those of a pose's offsets.
+    # Adam would take full steps along gradients that are zero but for rounding, such as those of a pose's offsets.
     how = Config(
         epochs=config.epochs,
         optimiser=Optimiser("adam", lr=config.lr),

@@ -90,7 +90,7 @@ def run(config: Config) -> list[Row]:
 
 
 def compare(rows: list[Row]) -> list[Row]:
-    """These, each with its growth as a multiple of that of IR."""
+    """The rows, each with its growth as a multiple of that of IR."""
     growth = {(row["group"], row["dataset"], row["seed"]): row["growth"] for row in rows if row["method"] == "ir"}
     for row in rows:
         if (slow := growth.get((row["group"], row["dataset"], row["seed"]))) is not None:

@@ -98,7 +98,7 @@ def run(config: Config) -> list[Row]:
 
 
 def compare(rows: list[Row]) -> list[Row]:
-    """These, each with its sensitivity as a share of that of augmentation."""
+    """The rows, each with its sensitivity as a share of that of augmentation."""
     plain = {(row["group"], row["dataset"], row["seed"]): row["sigma_max"] for row in rows if row["method"] == "da"}
     for row in rows:
         if usual := plain.get((row["group"], row["dataset"], row["seed"])):

@@ -152,7 +152,7 @@ def trained(config: Training, device: str = "cpu") -> tuple[Averaged, dict[str, 
 
 def _train(objective: AveragedObjective, config: Training, device: str, **going: Any) -> dict[str, Tensor]:
     data, notes = training_set(config), []
-    if config.frozen or config.watch:  # of two trainings, or one that is watched, half is not kept
+    if config.frozen or config.watch:  # checkpoints would keep neither a first training nor what was watched
         going = {}
     loader = TensorLoader(data.x, data.y, batch_size=config.batch, seed=config.seed, drop_last=True)
     betas = (0.9, 0.99 if config.warm else 0.999)  # gradients that shrink with the weight are soon forgotten

@@ -116,7 +116,7 @@ def run(config: Config) -> list[Row]:
 
 
 def compare(rows: list[Row]) -> list[Row]:
-    """These, those of the tail as a share of the baseline's and of Augerino's."""
+    """The rows; those of the tail also as a share of the baseline's and of Augerino's."""
     tails = {(row["method"], row["dataset"], row["seed"]): row for row in rows if row["class"] == "tail"}
     for (method, *where), row in tails.items():
         for rival in RIVALS:

@@ -103,7 +103,7 @@ PUBLISHED = {
     ),
 }
 
-# Without a limit to the gradient SGD at 0.1 can lose a network that has no normalisation, for good: so it did one of
+# Without a limit on the gradient, SGD at 0.1 can ruin a network that has no normalisation for good, as it did one of
 # three that saw CIFAR10-LT as it is. Hence the limit wherever a step has no views to average over, and in ours.
 LIMIT = 2.0
 # Ours, chosen on inputs set aside of the training sets; the loss of averaged logits on those of CIFAR10 alone.
@@ -195,8 +195,8 @@ WAYS: dict[str, Method] = {
 FLOWS = {"flow", "flow-code", "flow-crop", "flow-321", "ours", "equivariant"}
 # Trained on inputs as they are, one view of each.
 PLAIN = {"none", "tta"}
-# Of one range for all inputs, numbers for which a network's rate is slow: that of Augerino's code. In LILA's it falls
-# from 5e-2 to 5e-3.
+# The rate of one range for all inputs, for whose few numbers a network's rate is slow: that of Augerino's code. In
+# LILA's it falls from 5e-2 to 5e-3.
 RANGES = 1e-2
 
 
@@ -209,7 +209,7 @@ def recipe(dataset: str, method: str) -> Recipe:
         whole = replace(whole, classifier=replace(whole.classifier, clip=LIMIT))
     if method == "ours":
         return replace(whole, **OURS[dataset])
-    if dataset == "cifar10-conv13" and method == "augerino":  # of whose paper this network is
+    if dataset == "cifar10-conv13" and method == "augerino":  # whose own network this is
         whole = replace(whole, rate=RANGES)
     if method == "lila":  # which learns how far weights decay
         whole = replace(whole, rate=RANGES, classifier=replace(whole.classifier, weight_decay=0.0))

@@ -102,7 +102,7 @@ def landscape(model: Averaged, x: Tensor, y: Tensor, shift: Tensor, side: int) -
     losses = []
     for part in points.split(max(1, 2048 // len(shift))):
         middles = (part + shift.to(device)).flatten(0, 1)
-        # What is twice as large, after its middle was moved to the origin: v is the log-scale, then the shift.
+        # The window's middle moves to the origin, and what it shows becomes twice as large: log-scale, then shift.
         v = torch.cat((torch.full_like(middles[:, :1], np.log(2.0)), -2 * middles), -1)
         logits = model.classify(model.transform(image, v.unsqueeze(1)).flatten(0, 1))
         losses.append(F.cross_entropy(logits, label.expand(len(v)), reduction="none").unflatten(0, (len(part), -1)))

@@ -83,7 +83,7 @@ def run(config: Config) -> list[Row]:
 
 
 def compare(rows: list[Row]) -> list[Row]:
-    """These, each mean over folds less the better of those of CNN and STN."""
+    """The rows; each mean over folds has its difference from the better one of CNN and STN."""
     means = [row for row in rows if row["part"] == "folds"]
     for row in means:
         same = [other for other in means if (other["dataset"], other["seed"]) == (row["dataset"], row["seed"])]

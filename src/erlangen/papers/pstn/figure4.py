@@ -91,7 +91,7 @@ def run(config: Config) -> list[Row]:
 
 
 def compare(rows: list[Row]) -> list[Row]:
-    """These, each with how far it is above the better of STN and P-STN with its seed."""
+    """The rows, each with how far it is above the better of STN and P-STN of the same seed."""
     for row in rows:
         others = [r["accuracy"] for r in rows if r["seed"] == row["seed"] and r["method"] in ("stn", "pstn")]
         if len(others) == 2:

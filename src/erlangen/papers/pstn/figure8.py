@@ -34,7 +34,7 @@ run = table2.run
 
 
 def compare(rows: list[Row]) -> list[Row]:
-    """Those that are of all folds."""
+    """The rows that are of all folds."""
     return [row for row in rows if row["part"] == "folds"]
 
 

@@ -114,13 +114,13 @@ def _row(config: Config, training: Training) -> Row:
 
 
 def compare(rows: list[Row]) -> list[Row]:
-    """These, and for each set a row of all repetitions of a method, with the t-test, and their mean over sets."""
+    """The rows, and for each set one of all repetitions of a method, with the t-test, and their means over sets."""
     tested = [row for row in rows if row["part"] == "test"]
     wholes = [row for name in dict.fromkeys(r["dataset"] for r in tested) for row in summaries(tested, name)]
     by = {m: {r["dataset"]: r["accuracy"] for r in wholes if r["method"] == m} for m in METHODS}
     whole = set.intersection(*(set(found) for found in by.values()))
     missing = {name for name in DATASETS if not {name, name + OWN} & whole}
-    # Over the sets with an official test part, and by how much P-STN is above each method; of some sets there is none.
+    # Means are over the sets with an official test part; there is none while some of the sets were not run.
     sets = [name for name in whole if not name.endswith(OWN)] if not missing or missing == set(DATASETS) else []
     mean = {m: statistics.fmean(by[m][name] for name in sets) for m in METHODS if sets}
     same: Row = {"dataset": "mean", "part": "all", "seed": 0, "sets": len(sets)}

@@ -55,7 +55,7 @@ PUBLISHED = 60_000 * 512 * 5  # transformed inputs of the inference network: ste
 HELD = 10_000  # of MNIST's training set, the last ones, for validation
 PAYS = 5000  # steps from which a compiler pays, and less precision
 JUDGES = 512  # inputs at a time of those by which a density is judged
-JUDGED, PATIENCE = 20, 5  # how often a density is judged on inputs that were set aside, and for how long without gain
+JUDGED, PATIENCE = 20, 5  # how often a density is judged on inputs set aside, and after how many without gain it stops
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ def _balanced(data: DataSet, n: int | None, seed: int) -> DataSet:
     """The first ones of each class in an order that is drawn, then the second ones, up to n."""
     order = torch.randperm(len(data), generator=generator(seed))
     of_class = data.y[order, None] == torch.arange(len(data.classes))
-    turn = (of_class.cumsum(0) * of_class).sum(1)  # the how manieth of its class
+    turn = (of_class.cumsum(0) * of_class).sum(1)  # the place of each one within its class, from 1
     return data.subset(order[turn.argsort(stable=True)][:n])
 
 
@@ -262,7 +262,7 @@ def _train(objective: TwoStages, config: Training, device: str, **going: Any) ->
     loader = TensorLoader(x, batch_size=min(config.batch, len(x)), seed=config.seed, drop_last=True)
     start = time.monotonic()
     history = fit_symmetry(objective, loader, how, validation=aside)
-    # Of one that was cut short the history knows all; of one that started anew it does not.
+    # A training that was resumed is timed in full by its history alone, one that started anew by this clock alone.
     seconds = max(time.monotonic() - start, history.column("seconds")[-1])
     content = history.column("content")[-1]
     return {"seconds": torch.tensor(seconds), "content": torch.tensor(content)}

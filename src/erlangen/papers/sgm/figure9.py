@@ -108,7 +108,7 @@ def run(config: Config) -> list[Row]:
 
 
 def compare(rows: list[Row]) -> list[Row]:
-    """These, each with its lead on the method before it, and its changes with half the data and with rotation."""
+    """The rows, each with its lead on the method before it, and its changes with half the data and with rotation."""
     by = {(row["method"], row["rotation"], row["train_size"], row["seed"]): row for row in rows}
     for (method, rotation, size, seed), row in by.items():
         before = METHODS.index(method) - 1
