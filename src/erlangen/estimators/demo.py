@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from ..data import PosedSet, glyphs
 from ..data.glyphs import from_prototype, nearest
 from ..distributions.circle import wrap
 from ..metrics import binned_total_variation, central_span, circle_histogram, pairwise_gap, rotation_angle, share_within
-from ..report.canvas import pixels
+from ..report.canvas import Progress, pixels
 from ..report.demo import Alignment, Answer, Demonstration, Input, Turned, demo_page, demo_picture
 from ..utils.io import read_jsonl, write_bytes
 from ..utils.processes import processes
@@ -30,7 +30,6 @@ from .training import check_folder, train_run
 
 __all__ = ["Scale", "demo"]
 
-Progress = Callable[[float, str], None]
 METHODS = ("flow", "instaaug", "augerino", "none")  # the longest first
 SHOWN = (-40.0, 40.0)  # degrees from the prototype at which both figures are shown
 APART = (-30.0, 30.0)  # at which two pictures of a class are compared

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from torch import Tensor
 from ..data import DataSet
 from ..distributions import Dirac
 from ..objectives import METHODS
-from ..report.canvas import pixels
+from ..report.canvas import Progress, pixels
 from ..report.run import Findings, run_page
 from ..report.run_figures import Accuracy, Coordinate, Example
 from ..report.sparkline import series_picture
@@ -27,7 +27,6 @@ from .sources import some
 
 __all__ = ["half_ranges", "measure", "write_report"]
 
-Progress = Callable[[float, str], None]
 LOOKED_AT = 2000  # of training and validation set so many; the test set is whole
 SHOWN, VIEWS, SAMPLES = 6, 9, 2000  # images, views of each, and samples of their distributions
 CLASSES, PER_CLASS, POINTS = 20, 40, 500  # classes whose ranges are shown, images of each, and samples for an image
