@@ -23,7 +23,7 @@ from torch import Tensor
 
 from ..distributions.circle import wrap
 from ..utils.seeds import generator
-from ..utils.shapes import check_count, check_tensor, describe
+from ..utils.shapes import check_count, check_tensor, check_unit, describe
 from .drawing import circle, ellipse, polygon, union
 from .sets import FactoredSet
 
@@ -35,7 +35,6 @@ PERIODS = {"square": math.pi / 2, "ellipse": math.pi, "heart": 2 * math.pi}  # t
 # The strongest moments of each shape that tell its orientation. The heart's first order is far weaker than its third,
 # which is blind to turns by 120°; these the second order tells apart.
 ORDERS = {"square": (4,), "ellipse": (2,), "heart": (3, 2)}
-NEAR = 1e-3  # what rounding may add to a level
 SIDE = 2 / 3  # of the square of scale 1, in half sides
 CHUNK = 512  # sprites drawn at once, to bound memory
 
@@ -219,9 +218,7 @@ def read_sprites(x: Tensor, y: Tensor) -> Tensor:
         got, last = f"{describe(y)} with others", len(SHAPES) - 1
         raise ValueError(f"y: received {got}; accepted are 0 to {last}, for {', '.join(SHAPES)}")
     x = x.double() / 255 if x.dtype == torch.uint8 else x.double()
-    if not ((x >= -NEAR) & (x <= 1 + NEAR)).all():  # NaN is neither
-        got = f"images from {x.min().item():.4g} to {x.max().item():.4g}"
-        raise ValueError(f"x: received {got}; accepted are images within [0, 1] or in uint8")
+    check_unit("x", x)
     out = torch.empty(len(x), len(FACTORS), dtype=x.dtype, device=x.device)
     for k, shape in enumerate(SHAPES):
         rows = (y == k).nonzero().flatten()

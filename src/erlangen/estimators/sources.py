@@ -22,7 +22,7 @@ from ..data.images import SUFFIXES, image_size
 from ..data.load import UCR
 from ..data.npz import array_names
 from ..utils.seeds import generator
-from ..utils.shapes import describe
+from ..utils.shapes import check_unit, describe
 from .config import RunConfig, check_background
 
 __all__ = [
@@ -49,7 +49,6 @@ SQUARE = ("lenet", "small-cnn")  # nets that take no other shape
 VALIDATION = ("val", "valid", "validation")  # what a part of that kind is called
 MANY, CROPPED = 1000, 0.1  # pictures that tell how much is cropped, and the share from which it is said
 LEAST = 8  # what the encoder of a conditional needs, and what a turn needs to be seen
-NEAR = 1e-3  # what rounding may add to a level
 DARK = 16  # of 255: what 12 bits come to in a file of 16
 ROUNDING = 1e-14  # of the size of values, up to which they are the same
 
@@ -287,10 +286,7 @@ def check_levels(name: str, x: Tensor) -> None:
         return
     if not x.is_floating_point():
         raise ValueError(f"{name}: received {describe(x)}; accepted are images within [0, 1] or in uint8")
-    low, high = x.min().item(), x.max().item()
-    if not (low >= -NEAR and high <= 1 + NEAR):  # NaN is neither
-        got = f"images from {low:.4g} to {high:.4g}"
-        raise ValueError(f"{name}: received {got}; accepted are images within [0, 1] or in uint8")
+    check_unit(name, x)
 
 
 def check_bytes(name: str, x: Tensor) -> None:

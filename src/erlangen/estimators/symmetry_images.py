@@ -11,14 +11,13 @@ from torch import Tensor
 
 from ..data import DataSet
 from ..transforms.warp import as_signal
-from ..utils.shapes import check_tensor, describe
+from ..utils.shapes import check_tensor, check_unit, describe
 from .sources import check_bytes, check_sides, some_rows
 
 __all__ = ["Ground", "colour_of", "ground_of", "learnable", "levels", "on_black", "specks"]
 
 EVEN = 0.05  # how far borders may be from one colour, on average, where images count as standing on it
 CHANNELS = (1, 2, 3, 4)  # of images whose channels come where they should
-NEAR = 1e-3  # what rounding may add to a level
 BESIDE = 2  # neighbours, at least, of a pixel of a subject that belong to it too: those on a line have two
 NOISE = 3.5  # times the distance within which three quarters of borders are from their colour, some four deviations
 
@@ -59,11 +58,8 @@ def levels(X: DataSet | Tensor | np.ndarray) -> Tensor:
         raise ValueError(f"X: received {last}; accepted are {accepted}: np.moveaxis(X, 3, 1) has them")
     if x.dtype == torch.uint8:
         return x
-    low, high = x.min().item(), x.max().item()
-    if not (low >= -NEAR and high <= 1 + NEAR):  # NaN is neither
-        raise ValueError(f"X: received images from {low:.4g} to {high:.4g}; accepted are {accepted}")
-    x = x.to(torch.get_default_dtype())
-    return x if low >= 0 and high <= 1 else x.clamp(0, 1)  # colours take nothing beyond
+    check_unit("X", x, accepted)
+    return x.to(torch.get_default_dtype()).clamp(0, 1)  # what rounding may have added: colours take nothing beyond
 
 
 def ground_of(x: Tensor) -> Ground | None:

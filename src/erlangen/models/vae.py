@@ -14,13 +14,12 @@ from torch.distributions import Independent, Normal
 from ..distributions.heads import at_least
 from ..nets import PixelDecoder, PixelEncoder
 from ..transforms.warp import signal_like
-from ..utils.shapes import check_count, check_finite, check_tensor, describe, eager_on_cpu
+from ..utils.shapes import check_count, check_finite, check_tensor, check_unit, describe, eager_on_cpu
 from .symmetry import SymmetryModel
 
 __all__ = ["VAE", "AugVAE", "InvVAE"]
 
 LEAST = 1e-2  # the least scale, as in the published code: that of a pixel which is always black would fall to 0
-NEAR = 1e-3  # what rounding may add to a level
 
 
 def _normal(mean: Tensor, raw: Tensor, dims: int) -> Independent:
@@ -229,13 +228,13 @@ class InvVAE(_WithSymmetry):
         return elbo, self._seen(mean).log_prob(x)
 
     def log_weights(self, x: Tensor, n: int) -> Tensor:
-        """As the paper reports it, for n samples of z and of η, `(n, B)`."""
+        """The log-weights as the paper reports them, for n samples of z and of η, `(n, B)`."""
         v, _, prototype, z, ratio = self._drawn(self._levels(x), n)
         natural = self.symmetry.conditional(prototype).log_prob(v.flatten(0, 1))
         return (self.vae.likelihood(z).log_prob(prototype) + natural).unflatten(0, v.shape[:2]) + ratio
 
     def pixel_log_weights(self, x: Tensor, n: int) -> Tensor:
-        """Those of the model of pixels, for n samples of z and of η, `(n, B)`."""
+        """The log-weights of the model of pixels, for n samples of z and of η, `(n, B)`."""
         x = self._levels(x)
         v, g, _, z, ratio = self._drawn(x, n)
         mean = self.vae.mean(z)
@@ -257,9 +256,8 @@ class InvVAE(_WithSymmetry):
     def _levels(self, x: Tensor) -> Tensor:
         """Images with levels within [0, 1]: of others, clipping prototypes might cut off the subject itself."""
         x = self.vae.signal(x)
-        if eager_on_cpu(x) and not bool(((x >= -NEAR) & (x <= 1 + NEAR)).all()):
-            got = f"images from {x.min().item():.4g} to {x.max().item():.4g}"
-            raise ValueError(f"x: received {got}; accepted are images within [0, 1], or in uint8")
+        if eager_on_cpu(x):
+            check_unit("x", x)
         return x
 
     def _placed(self, prototype: Tensor, g: Tensor) -> Tensor:

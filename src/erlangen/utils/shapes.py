@@ -18,6 +18,7 @@ __all__ = [
     "check_same",
     "check_tensor",
     "check_true",
+    "check_unit",
     "check_weight",
     "compute_dtype",
     "describe",
@@ -29,6 +30,7 @@ __all__ = [
 
 
 LONG = 120  # characters of a value, after which nobody reads on
+NEAR = 1e-3  # what rounding may add to the level of an image
 
 
 def describe(x: object) -> str:
@@ -120,6 +122,13 @@ def check_finite(name: str, x: Tensor) -> None:
             check_true(name, torch.isfinite(x), received, "a tensor of finite values")
         except ValueError as error:
             raise NotFinite(str(error)) from None
+
+
+def check_unit(name: str, x: Tensor, accepted: str = "images within [0, 1] or in uint8") -> None:
+    """Raises a `ValueError` unless images have levels within [0, 1], to rounding."""
+    if not ((x >= -NEAR) & (x <= 1 + NEAR)).all():  # NaN is neither
+        got = f"images from {x.min().item():.4g} to {x.max().item():.4g}"
+        raise ValueError(f"{name}: received {got}; accepted are {accepted}")
 
 
 def check_same(name: str, x: Tensor, other: str, y: Tensor) -> None:
