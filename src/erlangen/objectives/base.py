@@ -15,7 +15,16 @@ from ..utils.compiling import uncompiled
 from ..utils.shapes import check_tensor, check_true, check_weight, describe, eager_on_cpu
 from .equivariance import Equivariance
 
-__all__ = ["AveragedObjective", "Counted", "Objective", "accuracy", "groups_of", "labelled", "over_processes"]
+__all__ = [
+    "AveragedObjective",
+    "Counted",
+    "Objective",
+    "accuracy",
+    "groups_of",
+    "labelled",
+    "over_processes",
+    "trainable",
+]
 
 
 class Objective(nn.Module):
@@ -267,7 +276,7 @@ def groups_of(model: nn.Module, conditional: nn.Module | None = None) -> dict[st
     others = [p for p in own if id(p) not in known]
     learned = [] if conditional is None else [p for p in conditional.parameters() if id(p) not in shared]
     parts = {"classifier": others, "scalars": scalars, "conditional": learned}
-    return {name: trained for name, part in parts.items() if (trained := _trained(part))}
+    return {name: trained for name, part in parts.items() if (trained := trainable(part))}
 
 
 def summed(value: Tensor) -> Tensor:
@@ -291,5 +300,6 @@ def accuracy(scores: Tensor, y: Tensor) -> Tensor:
     return (scores.argmax(-1) == y).float().mean()
 
 
-def _trained(parameters: Iterable[nn.Parameter]) -> list[nn.Parameter]:
+def trainable(parameters: Iterable[nn.Parameter]) -> list[nn.Parameter]:
+    """Those that are not frozen."""
     return [p for p in parameters if p.requires_grad]

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from ..models import VAE, AugVAE, InvVAE
 from ..utils.shapes import describe
-from .base import Objective
+from .base import Objective, trainable
 
 __all__ = ["Elbo"]
 
@@ -30,7 +30,7 @@ class Elbo(Objective):
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
         """All that is trained."""
-        return {"vae": [p for p in self.model.parameters() if p.requires_grad]}
+        return {"vae": trainable(self.model.parameters())}
 
     def forward(self, batch: Sequence[Tensor]) -> dict[str, Tensor]:
         """The loss; labels are not looked at."""

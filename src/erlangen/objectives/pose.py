@@ -12,7 +12,7 @@ from ..distributions import Conditional, check_over
 from ..transforms import Transform
 from ..transforms.base import Bounds
 from ..transforms.warp import as_signal
-from .base import Objective, check_spread
+from .base import Objective, check_spread, trainable
 from .equivariance import Moves, after_undoing
 
 __all__ = ["PoseLikelihood"]
@@ -51,7 +51,7 @@ class PoseLikelihood(Objective):
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
         """The conditional's."""
-        return {"conditional": [p for p in self.conditional.parameters() if p.requires_grad]}
+        return {"conditional": trainable(self.conditional.parameters())}
 
     def forward(self, batch: Sequence[Tensor]) -> dict[str, Tensor]:
         """The loss, and the share of the moves whose inverse has a density; labels are not looked at."""

@@ -12,7 +12,7 @@ from ..distributions import Conditional, check_over
 from ..transforms import CPAB
 from ..transforms.warp import signal_like
 from ..utils.shapes import check_tensor, check_weight, compute_dtype
-from .base import Objective
+from .base import Objective, trainable
 
 __all__ = ["SeriesAlignment", "variance_about_mean"]
 
@@ -85,7 +85,7 @@ class SeriesAlignment(Objective):
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
         """The conditional's."""
-        return {"conditional": [p for p in self.conditional.parameters() if p.requires_grad]}
+        return {"conditional": trainable(self.conditional.parameters())}
 
     def forward(self, batch: Sequence[Tensor]) -> dict[str, Tensor]:
         """The loss and its parts."""
