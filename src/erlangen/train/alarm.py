@@ -141,12 +141,12 @@ class Watch:
 
     def _due(self, name: str, bad: bool) -> bool:
         count = self.counts.get(name, 0)
-        if count < self.alarm.rows:  # where it stays, so that each sentence is due once
+        if count < self.alarm.rows:  # a count stays there, so that each sentence is due once
             self.counts[name] = count + 1 if bad else 0
         return count < self.counts.get(name, 0) == self.alarm.rows
 
     def state_dict(self) -> dict[str, Any]:
-        """What was seen."""
+        """What the alarm has seen, to go on from."""
         return {"start": self.start, "counts": dict(self.counts), "content": self.content}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

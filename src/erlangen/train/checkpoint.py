@@ -95,7 +95,7 @@ class Checkpoints:
         Raises:
             Unreadable: there are some, but none can be read.
         """
-        for left in self.folder.glob(".*.tmp"):  # of a run that was killed while it wrote
+        for left in self.folder.glob(".*.tmp"):  # left by a run that was killed while it wrote
             shutil.rmtree(left, ignore_errors=True)
         failed = []
         for path in reversed(self.paths()):

@@ -50,7 +50,7 @@ def _check_groups(name: str, objective: Objective) -> None:
     own, seen = set(objective.parameters()), set[nn.Parameter]()
     for group, parameters in groups.items():
         parameters = set(parameters)
-        if not own.issuperset(parameters):  # which no checkpoint would keep
+        if not own.issuperset(parameters):  # no checkpoint would keep the others
             got = f"parameters in the group {group!r} that are those of no module of it"
             raise ValueError(f"{name}: received {got}; accepted are some of objective.parameters()")
         if not parameters or seen & parameters:
@@ -68,7 +68,7 @@ def launch(objective: Objective, config: Config) -> Fabric:
         # A burn-in leaves parameters idle, which DDP has to be told.
         strategy = "ddp_find_unused_parameters_true" if getattr(objective, "burn_in", 0) else "ddp"
     places: Any = {"accelerator": config.accelerator, "devices": config.devices, "num_nodes": config.num_nodes}
-    with _silent("lightning_fabric"):  # which announces itself on standard error
+    with _silent("lightning_fabric"):  # Fabric announces itself on standard error
         precision = "32-true" if config.precision == "tf32-mixed" else config.precision
         fabric = Fabric(strategy=strategy, precision=precision, **places)
         fabric.launch()
@@ -84,7 +84,7 @@ class Engine:
         fabric: where.
     """
 
-    shape: tuple[int, ...] = ()  # of each loss
+    shape: tuple[int, ...] = ()  # the shape of each loss
 
     def __init__(self, objective: Objective, config: Config, fabric: Fabric) -> None:
         if type(fabric.strategy).__name__ not in WHOLE:
@@ -109,13 +109,13 @@ class Engine:
         self.rates = {name: rate_on(fabric.device, 0.0) for name in self.settings}
 
     def identity(self) -> dict[str, Any]:
-        """What must be the same when a run goes on: the noise, and all that is not trained."""
+        """The settings that must be the same when a run goes on: the seed of the noise, and all that is not trained."""
         settings = {f"groups[{name!r}]": words(s) for name, s in self.settings.items()}
         return {"seed": self.seed, **settings, **described(self.computed)}
 
     @property
     def computed(self) -> Objective:
-        """What computes the losses."""
+        """The module that computes the losses."""
         return self.objective
 
     def share(self, batch: Sequence[Tensor]) -> Share:
@@ -138,7 +138,7 @@ class Engine:
             return self.module(batch if self.fabric.world_size == 1 else share.cut(batch))
 
     def _noise(self, share: Share) -> Any:
-        """What is in force while the losses are computed."""
+        """The context in which the losses are computed."""
         if self.compiled:
             return _eagerly()
         return nullcontext() if self.fabric.world_size == 1 else GlobalNoise(share)

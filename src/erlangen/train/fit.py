@@ -34,7 +34,7 @@ __all__ = ["check_batches", "fit", "train"]
 LOG = logging.getLogger("erlangen.train")
 
 
-@torch.inference_mode(False)  # in which nothing that is trained could be made, or read back
+@torch.inference_mode(False)  # in a caller's inference mode nothing could be trained, or read back
 def fit(
     objective: Objective,
     loader: Loader,
@@ -159,7 +159,7 @@ def _step(run: Run, batch: Sequence[Tensor]) -> dict[str, Tensor]:
 
 
 def _after(run: Run, validation: Loader | None, *, turned: bool) -> None:
-    """What is due after a step: rows, a validation, a checkpoint, the end.
+    """Does what is due after a step: rows, a validation, a checkpoint, the end.
 
     When a stage ends (`turned`) a row is written, so that no row averages over the losses of two stages.
     """
@@ -174,7 +174,7 @@ def _after(run: Run, validation: Loader | None, *, turned: bool) -> None:
     elif row:
         _judge(run, [member.history.rows[-1] if member.goes_on else {} for member in run.members])
     if last:
-        run.check_weights()  # of the last step, which no loss has seen
+        run.check_weights()  # those of the last step, which no loss has seen
         run.stop("finished")
     every = config.checkpoint_every
     if run.over or (every is not None and run.step % every == 0) or (row and run.late()):

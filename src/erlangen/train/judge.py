@@ -49,7 +49,7 @@ class Judge:
         return math.isnan(best) or self.sign * value < self.sign * best
 
     def state_dict(self) -> dict[str, Any]:
-        """What was seen; the weights are kept apart."""
+        """What the judge has seen, to go on from; the weights are kept apart."""
         return {"row": self.row, "waited": self.waited, "by": [self.name, self.sign]}
 
     def load_state_dict(self, state: Mapping[str, Any], weights: Mapping[str, Tensor], device: torch.device) -> None:

@@ -16,7 +16,7 @@ from ..utils.shapes import check_count, check_tensor, describe
 
 __all__ = ["Loader", "TensorLoader", "check_loader"]
 
-SHARE = 0.5  # of a device's free memory that a data set may take
+SHARE = 0.5  # the share of a device's free memory that a data set may take
 
 
 class Loader(Protocol):

@@ -92,7 +92,7 @@ def _try(
         for place, (objective, loader) in enumerate(zip(objectives, loaders, strict=True)):
             try:
                 batch, before = next(iter(loader.epoch(0, device))), _host_noise()
-                if dtype is not None:  # that of the whole run, as Fabric will have it
+                if dtype is not None:  # the type of the whole run, which Fabric will use
                     batch = tuple(x.to(dtype) if x.is_floating_point() else x for x in batch)
                 copy.deepcopy(objective).to(device=device, dtype=dtype)(batch)
             except ValueError as error:
@@ -134,7 +134,7 @@ class StackEngine(Engine):
         }
 
     def identity(self) -> dict[str, Any]:
-        """That of the first objective, with the seeds, the rates and the constants of all."""
+        """The identity of the first objective, with the seeds, the rates and the constants of all."""
         names = self.objective.names
         rates = {f"groups[{name!r}].lr": rates for name, rates in self.own_rates.items()}
         own = {
@@ -205,7 +205,7 @@ class StackEngine(Engine):
 def _clip(parameters: Sequence[Tensor], clip: float) -> None:
     """As `torch.nn.utils.clip_grad_norm_` does, for each objective."""
     slopes = [p.grad for p in parameters if p.grad is not None]
-    if not slopes:  # of a group that a burn-in leaves alone
+    if not slopes:  # it is a group that a burn-in leaves alone
         return
     norms = torch.stack([slope.reshape(len(slope), -1).norm(dim=1) for slope in slopes]).norm(dim=0)
     factor = (clip / (norms + 1e-6)).clamp(max=1.0)

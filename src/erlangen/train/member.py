@@ -49,7 +49,7 @@ class Member:
         return fine
 
     def state_dict(self) -> dict[str, Any]:
-        """What was seen; the best weights are kept apart."""
+        """What the alarm and the judge have seen, to go on from; the best weights are kept apart."""
         return {"stopped": self.history.stopped, "watch": self.watch.state_dict(), "judge": self.judge.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any], best: Mapping[str, Tensor], device: torch.device) -> None:

@@ -40,7 +40,7 @@ class Run:
         self.engine, self.config, self.per_epoch = engine, config, per_epoch
         self.step, self.steps = 0, config.length(per_epoch)
         self.meter = Meter(engine.shape)
-        self.inputs = 0  # of each objective, since the last row of the log
+        self.inputs = 0  # inputs of each objective since the last row of the log
         self.began = self.logged = self.saved = time.monotonic()
         folder, self.first = config.folder, engine.fabric.is_global_zero
         self.logs = [folder / name for name in logs] if folder else []

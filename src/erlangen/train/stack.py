@@ -17,7 +17,7 @@ from ..utils.shapes import describe
 
 __all__ = ["Stack", "constants", "described", "words"]
 
-PLAIN = (bool, int, float, str, tuple, frozenset, type(None))  # what modules are configured with
+PLAIN = (bool, int, float, str, tuple, frozenset, type(None))  # the types of a module's settings
 
 
 class Stack(Objective):
@@ -56,7 +56,7 @@ class Stack(Objective):
     def forward(self, batch: Sequence[Tensor]) -> dict[str, Tensor]:
         """The losses of each objective on its own batch."""
         tensors = {name: getattr(self, own) for name, own in self.names.items()}
-        self.model.branch()  # which looks at a tensor, and remembers it, before tensors are mapped over
+        self.model.branch()  # looks at a tensor, and remembers it, before tensors are mapped over
         losses: Any = vmap(self._losses, randomness="different")
         try:
             return losses(tensors, tuple(batch))
@@ -74,17 +74,17 @@ class Stack(Objective):
         return functional_call(self.model, tensors, (batch,))
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
-        """Those of the objectives, stacked."""
+        """The groups of the objectives, with stacked parameters."""
         names = {id(p): name for name, p in self.model.named_parameters()}
         groups = self.model.parameter_groups().items()
         return {group: [getattr(self, self.names[names[id(p)]]) for p in own] for group, own in groups}
 
     def branch(self) -> Hashable:
-        """That of the objectives, which take the same steps."""
+        """The branch of the objectives, which take the same steps."""
         return self.model.branch()
 
     def judged(self) -> bool:
-        """As the objectives."""
+        """Whether a validation can already judge the objectives, which take the same steps."""
         return self.model.judged()
 
     def counted(self) -> None:
@@ -118,7 +118,7 @@ class Stack(Objective):
 
 
 def _tensors(objectives: Sequence[Objective]) -> dict[str, list[Tensor]]:
-    """What is stacked, by name: all parameters, and buffers that are saved or differ."""
+    """The tensors to stack, by name: all parameters, and buffers that are saved or differ."""
     saved = objectives[0].state_dict().keys()
     names = [name for name, _ in objectives[0].named_parameters()]
     found: dict[str, list[Tensor]] = {name: [o.get_parameter(name) for o in objectives] for name in names}
@@ -164,7 +164,7 @@ def _same(one: Any, two: Any) -> bool:
 
 
 def described(objective: Objective) -> dict[str, str]:
-    """What an objective is, apart from what is trained, by the dotted names of its settings."""
+    """The settings of an objective, by their dotted names: all that it is, apart from what is trained."""
     found: dict[str, Any] = {}
     for name, module in objective.named_modules():
         found |= {f"{name}.{key}".lstrip("."): value for key, value in _settings(module).items()}
@@ -184,7 +184,7 @@ def constants(objective: Objective) -> list[str]:
 
 
 def _settings(module: nn.Module) -> dict[str, Any]:
-    """What a module is, apart from the values of its tensors."""
+    """The settings of a module: its plain attributes, its class, and the kinds of its tensors."""
     plain = {k: v for k, v in _public(module).items() if isinstance(v, PLAIN)}
     tensors = {**module._parameters, **module._buffers}
     kinds = {k: None if t is None else (tuple(t.shape), t.dtype, t.requires_grad) for k, t in tensors.items()}

@@ -35,7 +35,7 @@ UNLEARNED = (
     "on inputs that were set aside the density was never better than before it learned anything, and that one is kept. "
     "Try a smaller learning rate of the density, or more inputs."
 )
-SLOWER = 0.3  # what the rate of the inference network is multiplied with when it starts anew
+SLOWER = 0.3  # the factor of the inference network's rate when it starts anew
 
 
 def fit_symmetry(
