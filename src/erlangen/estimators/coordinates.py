@@ -16,9 +16,9 @@ __all__ = ["KNOWN", "Ranges", "Wanted", "build_transform", "resolve_ranges", "to
 AFFINE = ("tx", "ty", "angle", "scale", "stretch", "shear", "sx", "sy")
 COLOUR = ("hue", "saturation", "value")
 SHORT = {"affine": AFFINE[:6], "hsv": COLOUR}
-CELLS, SPEED = 10, 0.3  # of warps of time: their cells, and the greatest velocity unless another is given
+CELLS, SPEED = 10, 0.3  # defaults of warps of time: cells, and the greatest velocity
 FASTEST = 2.0  # the whole series in a unit of time
-SMALLEST = 0.25  # of crops, unless another is given
+SMALLEST = 0.25  # the default size of the smallest crop
 # How far a range may reach. Moved by 2, nothing is left in the frame; a factor of e³ leaves one pixel of twenty, and of
 # more, stretched and sheared at once, single precision has no inverse; a level of a byte is black or white by e⁶.
 REACH: dict[str, float] = {

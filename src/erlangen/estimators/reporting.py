@@ -27,7 +27,7 @@ from .sources import some
 
 __all__ = ["half_ranges", "measure", "write_report"]
 
-LOOKED_AT = 2000  # of training and validation set so many; the test set is whole
+LOOKED_AT = 2000  # inputs of the training and of the validation set; the test set is whole
 SHOWN, VIEWS, SAMPLES = 6, 9, 2000  # images, views of each, and samples of their distributions
 CLASSES, PER_CLASS, POINTS = 20, 40, 500  # classes whose ranges are shown, images of each, and samples for an image
 

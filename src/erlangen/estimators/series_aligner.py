@@ -94,7 +94,7 @@ class SeriesAligner(SeriesEstimator):
         self.random_state = random_state
         self.device = device
 
-    @torch.inference_mode(False)  # in which no weights could be made
+    @torch.inference_mode(False)  # a caller's inference mode would make weights that cannot be trained
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learns to align series.
 

@@ -25,7 +25,7 @@ from ..utils.shapes import check_count, describe
 __all__ = ["BINS", "SeriesEstimator", "check_counts", "moments"]
 
 VALUES = 2**25  # between two layers of a network, at a time: with float32 128 MiB
-BINS = 8  # of time, in which a localiser takes means
+BINS = 8  # bins of time in which a localiser takes means
 SKETCH = 4  # numbers that are kept of a series
 ROUNDING = 16  # units in the last place, up to which values are the same
 
@@ -190,7 +190,7 @@ class SeriesEstimator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return (x - self.offset_) / self.scale_
 
     def _scaled(self, x: Tensor) -> Tensor:
-        """The same in the type of the networks."""
+        """Series without level and scale, in the type of the networks."""
         scaled = self._normalised(x).to(self.transform_.bounds.dtype)
         if not scaled.isfinite().all():
             got = f"values up to {float(x.abs().max()):.4g} in size"

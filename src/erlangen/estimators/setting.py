@@ -23,7 +23,7 @@ __all__ = ["Setting", "build_model", "prepare"]
 
 VIEWS = 8192  # at most so many are in memory at a time
 STEPS = 800
-USUAL = ("tx", "ty", "angle")  # of images
+USUAL = ("tx", "ty", "angle")  # default coordinates of images
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def prepare(config: RunConfig, data: DataSet | None = None, test: DataSet | None
     train, validation = data.split(config.validation, seed=config.seed) if config.validation else (data, None)
     settled = _settle(config, train)
     about = describe_data(data, {"train": train, "validation": validation, "test": test})
-    build_model(settled, about)  # what does not fit says so before anything is written
+    build_model(settled, about)  # raises an error for what does not fit before anything is written
     return Setting(settled, train, validation, test, about)
 
 

@@ -44,13 +44,13 @@ __all__ = [
 
 LOG = logging.getLogger("erlangen.estimators")
 LARGEST = 64  # the side to which pictures are resized unless the user says otherwise
-HANDLING, COLUMNS = ("missing", "unequal"), ("label", "series", "time")  # of series
+HANDLING, COLUMNS = ("missing", "unequal"), ("label", "series", "time")  # settings of series alone
 SQUARE = ("lenet", "small-cnn")  # nets that take no other shape
-VALIDATION = ("val", "valid", "validation")  # what a part of that kind is called
+VALIDATION = ("val", "valid", "validation")  # the names of a part for validation
 MANY, CROPPED = 1000, 0.1  # pictures that tell how much is cropped, and the share from which it is said
-LEAST = 8  # what the encoder of a conditional needs, and what a turn needs to be seen
-DARK = 16  # of 255: what 12 bits come to in a file of 16
-ROUNDING = 1e-14  # of the size of values, up to which they are the same
+LEAST = 8  # pixels, or moments, that a conditional's encoder needs, and that it takes to see a turn
+DARK = 16  # the level, of 255, that 12 bits come to in a file of 16
+ROUNDING = 1e-14  # values that differ by less than this share of their size are the same
 
 
 Size: TypeAlias = int | tuple[int, int] | None

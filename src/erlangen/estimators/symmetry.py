@@ -131,7 +131,7 @@ class SymmetryFinder(BaseEstimator):
         """
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)  # a fit that fails leaves nothing that is half new
-        with torch.inference_mode(False):  # in which no weights could be made
+        with torch.inference_mode(False):  # a caller's inference mode would make weights that cannot be trained
             return self._fit(X)
 
     def _fit(self, X: DataSet | Tensor | np.ndarray) -> Self:

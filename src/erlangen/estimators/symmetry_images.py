@@ -17,7 +17,7 @@ from .sources import check_bytes, check_sides, some_rows
 __all__ = ["Ground", "colour_of", "ground_of", "learnable", "levels", "on_black", "specks"]
 
 EVEN = 0.05  # how far borders may be from one colour, on average, where images count as standing on it
-CHANNELS = (1, 2, 3, 4)  # of images whose channels come where they should
+CHANNELS = (1, 2, 3, 4)  # usual numbers of channels, which tell whether these come first
 BESIDE = 2  # neighbours, at least, of a pixel of a subject that belong to it too: those on a line have two
 NOISE = 3.5  # times the distance within which three quarters of borders are from their colour, some four deviations
 

@@ -61,7 +61,7 @@ FEW = f"Fewer than {ENOUGH} images say little: what is found describes these ima
 # A variance of turns (in radians) and of sizes: where there is less, nothing turns. What that leaves of translations is
 # at most 0.027 of how far the prototype is shifted, which is less than half a pixel of small images.
 STILL = 1e-3
-LITTLE = 0.05  # of the range that was looked for: less hardly occurs
+LITTLE = 0.05  # a share of the range that was looked for: less hardly occurs
 FAR = 4.0  # images in which a coordinate goes this many times as far as in others are of another kind
 SIZES = ("scale", "stretch", "sx", "sy")
 FACTORS = ("scale", "sx", "sy", "saturation", "value")  # coordinates that are logarithms of them

@@ -24,7 +24,7 @@ from .series_base import BINS, SeriesEstimator, check_counts
 __all__ = ["TimeWarpClassifier"]
 
 KERNELS = (8, 5, 3)
-TRUNCATION = 10.0  # of the t, in units of its scale: beyond it nothing is left of a series
+TRUNCATION = 10.0  # where the t ends, in units of its scale: beyond it nothing is left of a series
 FIRST = 0.08  # the scale with which warps begin, as a share of the preferred one; as in the published code
 SLOWER = 0.1  # the learning rate of the localiser over that of the classifier, as in the published code
 
@@ -104,7 +104,7 @@ class TimeWarpClassifier(ClassifierMixin, SeriesEstimator):
         self.random_state = random_state
         self.device = device
 
-    @torch.inference_mode(False)  # in which no weights could be made
+    @torch.inference_mode(False)  # a caller's inference mode would make weights that cannot be trained
     def fit(self, X: Any, y: Any) -> Self:
         """Trains localiser and classifier together.
 

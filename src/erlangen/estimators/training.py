@@ -22,7 +22,7 @@ from .sources import class_root, some
 
 __all__ = ["continued", "fit_run", "train_run"]
 
-LENGTH = ("steps", "epochs")  # what may change when a run goes on
+LENGTH = ("steps", "epochs")  # the settings that may change when a run goes on
 JUDGED = 1000  # images for a validation while it trains
 
 
