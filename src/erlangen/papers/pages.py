@@ -173,7 +173,7 @@ def _by_method(
 
 
 def _cell(values: list[float]) -> str:
-    """With one digit behind the point, of small numbers three, for columns of which some have a deviation."""
+    """Mean and deviation over runs, if any, with one digit behind the point; of small numbers with three."""
     if not values:
         return "–"
     mean, digits = statistics.fmean(values), 1 if max(values) >= 10 else 3

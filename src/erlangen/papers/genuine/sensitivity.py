@@ -25,7 +25,7 @@ from . import table1
 from .common import GROUPS, Training, group_of, part, trained
 
 METHODS = ("wt", "da", "ir", "ours")
-MEAN = "mean"  # of the training images, which is where zero is for normalised inputs
+MEAN = "mean"  # the mean of the training images, which is zero for normalised inputs
 CHOICES: dict[str, dict[str, Any]] = {
     "table 1": {},
     "from the mean": {"baseline": MEAN},

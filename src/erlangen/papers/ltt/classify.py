@@ -139,7 +139,7 @@ def trained(config: Training, device: str = "cpu") -> Averaged:
 def _train(objective: AveragedObjective, config: Training, device: str, **going: Any) -> dict[str, Tensor]:
     data = data_set(config, "train")
     loader = TensorLoader(data.x, data.y, batch_size=config.recipe.batch, seed=config.seed, drop_last=True)
-    torch.compiler.reset()  # which otherwise gives up compiling when it has seen the code with many methods
+    torch.compiler.reset()  # the compiler gives up on code that it has seen with many methods
     fit(objective, loader, replace(how(objective, config, device), **going))
     return {}
 

@@ -163,7 +163,7 @@ def _train(objective: AveragedObjective, config: Training, device: str, **going:
         "optimiser": optimiser,
         "groups": groups,
         "accelerator": torch.device(device).type,
-        "channels_last": torch.device(device).type == "cpu",  # where convolutions take about half the time so
+        "channels_last": torch.device(device).type == "cpu",  # convolutions take about half the time there
         "seed": config.seed,
     }
     if config.frozen:

@@ -136,7 +136,7 @@ def show(rows: Rows) -> Figure:
         about = {row["place"]: f"{row['class']}\n{row['size']}" for row in mine}
         panel.set_xticks(list(about), list(about.values()), fontsize=6.5)
         panel.set(title=f"{dataset}, ±{SPREADS[dataset]}°", ylabel="eKLD", xlabel="class and its training images")
-        panel.set_yscale("log")  # but for the baseline's, all lie at the bottom otherwise
+        panel.set_yscale("log")  # otherwise all but the baseline's lie at the bottom
         panel.set_ylim(top=8 * panel.get_ylim()[1])
         panel.legend(frameon=False, fontsize=8, loc="upper left", ncols=2)
     return figure

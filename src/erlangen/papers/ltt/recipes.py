@@ -19,9 +19,9 @@ from ...transforms import Affine, Crop, Flips, Product, Transform
 __all__ = ["FLOWS", "OURS", "PLAIN", "PUBLISHED", "WAYS", "Recipe", "recipe"]
 
 Kind = Literal["affine", "mirrored", "factored", "rotations", "crops"]
-FEATURES = 32  # that describe an image to the flow, as published
-SIDE = 64  # of the images for which InstaAug's network scores 321 crops
-SMALLEST = 0.375  # of these crops, as a share of the frame's sides
+FEATURES = 32  # numbers that describe an image to the flow, as published
+SIDE = 64  # the side of images for which InstaAug's network scores 321 crops
+SMALLEST = 0.375  # the smallest of these crops, as a share of the frame's sides
 BAND = (3.0, 3.5)  # the entropies between which InstaAug holds the choice of a crop
 
 

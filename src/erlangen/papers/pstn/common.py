@@ -43,11 +43,11 @@ from ..cache import kept_many
 __all__ = ["LOCALISED", "Trained", "Training", "build", "fold", "predictions", "scores", "test_set", "trained"]
 
 PUBLISHED = 600  # epochs
-MOMENTS = (0.1307,), (0.3081,)  # of the pixels of MNIST
+MOMENTS = (0.1307,), (0.3081,)  # mean and deviation of the pixels of MNIST
 LOCALISED = ("stn", "pstn", "flow")
-FEATURES = 8  # that describe a digit to the flow
+FEATURES = 8  # numbers that describe a digit to the flow
 NEAR = {"angle": 0.35, "scale": 0.2, "tx": 0.15, "ty": 0.15}  # how far hand-made augmentation goes
-FARTHEST = 3.0  # of Student's t, in units of its scale: samples from its far tails show nothing of a digit
+FARTHEST = 3.0  # where Student's t ends, in units of its scale: samples from its far tails show nothing of a digit
 WIDE = {"tx": 1.0, "ty": 1.0, "scale": 1.5}
 
 

@@ -66,7 +66,7 @@ def deviations(model: Averaged, x: torch.Tensor, samples: int) -> torch.Tensor:
 
 @torch.no_grad()
 def even(model: Averaged, length: int, samples: int) -> torch.Tensor:
-    """The same for velocities that are independent and alike, up to a factor, `(L,)`."""
+    """The `deviations` for velocities that are independent and alike, up to a factor, `(L,)`."""
     v = 0.02 * torch.randn(samples, 1, model.transform.features).to(model.transform.bounds)
     moments = pixel_centres((length,), v)[0].reshape(1, -1, 1)
     return model.transform.act_points(v, moments)[:, 0, :, 0].std(0) * (length / 2)

@@ -43,10 +43,10 @@ from ..cache import kept_many
 __all__ = ["Found", "Frozen", "classifiers", "data_set", "localise", "localisers", "moves", "upright"]
 
 SIDE, CANVAS = 28, 96
-LIMIT = 1.0  # of the gradient of a flow
+LIMIT = 1.0  # the greatest norm of the gradient of a flow
 WARM = 1000  # steps in which its rate rises
-TARGET = {"rotated": 0.0, "placed": -2.5}  # of its entropy, in nats: deviations of 14°, of 1/20 of a side
-SPREAD = math.sqrt(math.log1p(math.exp(-3)))  # with which Student's t begins, as the published code for rotations
+TARGET = {"rotated": 0.0, "placed": -2.5}  # the entropy to hold, in nats: deviations of 14°, of 1/20 of a side
+SPREAD = math.sqrt(math.log1p(math.exp(-3)))  # the scale that Student's t begins with, as in the code for rotations
 
 
 @dataclass(frozen=True)

@@ -44,8 +44,8 @@ __all__ = ["OWN", "Training", "build", "data_set", "how", "name_of", "summaries"
 PUBLISHED = 200  # epochs
 CELLS = 10
 FARTHEST = 10.0
-SHARE = 0.25  # of a training part: set aside for choices, or in place of a test part
-OWN = ", own split"  # with which the name of a set ends that has no test part
+SHARE = 0.25  # the share of a training part set aside for choices, or in place of a test part
+OWN = ", own split"  # the end of the name of a set without a test part
 
 
 @dataclass(frozen=True)

@@ -151,7 +151,7 @@ def localiser(width: int) -> nn.Sequential:
 
 
 def convolutions(net: nn.Module) -> list[nn.Conv2d]:
-    """Those of a network, in their order."""
+    """The convolutions of a network, in their order."""
     return [part for part in net.modules() if isinstance(part, nn.Conv2d)]
 
 

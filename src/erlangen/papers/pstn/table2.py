@@ -136,7 +136,7 @@ def summary(config: Config, rows: list[Row]) -> Row:
 
 
 def accuracies(rows: Rows, whole: Row) -> list[float]:
-    """Those of the folds that a summary is of."""
+    """The accuracies of the folds that a row sums up."""
     names = ("method", "dataset", "weight")
     return [r["accuracy"] for r in rows if r["part"] == "fold" and all(r[n] == whole[n] for n in names)]
 

@@ -41,7 +41,7 @@ PRINTED = {
 }
 # The paper's less its standard error, of five repetitions.
 LEAST = {"FaceAll": 83.97, "TwoPatterns": 99.94, "Wafer": 98.77, "PhalangesOutlinesCorrect": 81.39}
-MEAN = ("89.57", "90.88", "91.20")  # of the four sets of the paper whose test parts are at hand
+MEAN = ("89.57", "90.88", "91.20")  # the paper's means over its four sets whose test parts are at hand
 
 
 @dataclass(frozen=True)

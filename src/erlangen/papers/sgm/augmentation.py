@@ -111,7 +111,7 @@ def run(config: Config) -> list[Row]:
         test = data_set(symmetry_of(config, labels, "sgm"), "test", config.inputs)
         classifiers: dict[str, Averaged] = {}
         for method in config.methods:
-            way = method.removesuffix("-averaged")  # which differs in prediction alone
+            way = method.removesuffix("-averaged")  # averaging differs in prediction alone
             classifiers[way] = classifiers.get(way) or classifier(config, way, labels)
             views = way != method or (method in KNOWN and KNOWN[method].averages)
             scale = symmetry_of(config, labels, way).scale if way in NATURAL else 1.0

@@ -89,7 +89,7 @@ def build(config: Config, part: str, method: str) -> Training:
 
 @torch.no_grad()
 def measured(model: SymmetryModel, data: PosedSet, digit: int, samples: int, seed: int) -> Row:
-    """Of the images of one digit: where their samples turn them."""
+    """What is measured on the images of one digit: where samples turn them, how far, and their log-density."""
     x = on_device(model, data.x)
     pose = model.pose(x).median[:, 0]
     q = model.density(x)

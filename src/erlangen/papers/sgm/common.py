@@ -52,7 +52,7 @@ __all__ = [
 
 COLOUR = ("hue", "saturation", "value")
 PUBLISHED = 60_000 * 512 * 5  # transformed inputs of the inference network: steps, batch, samples
-HELD = 10_000  # of MNIST's training set, the last ones, for validation
+HELD = 10_000  # the last images of MNIST's training set, for validation
 PAYS = 5000  # steps from which a compiler pays, and less precision
 JUDGES = 512  # inputs at a time of those by which a density is judged
 JUDGED, PATIENCE = 20, 5  # how often a density is judged on inputs set aside, and after how many without gain it stops
@@ -277,7 +277,7 @@ def fast_on(device: str, steps: Sequence[int], *, graph: bool = True) -> dict[st
     kind, long = torch.device(device).type, sum(steps) >= PAYS
     if kind != "cuda":
         return {"accelerator": kind, "precision": "bf16-mixed" if long and short_floats() else "32-true"}
-    torch.compiler.reset()  # which otherwise gives up compiling when it has seen the code with many models
+    torch.compiler.reset()  # the compiler gives up on code that it has seen with many models
     return {"accelerator": kind, "graph": graph, "compile": graph and long, "precision": "tf32-mixed"}
 
 

@@ -43,7 +43,7 @@ SMOKE = Config(figure8.SMOKE, inputs=6, views=3, shown=(0,))
 
 
 def claims(orbits: Iterable[str]) -> tuple[Claim, ...]:
-    """That prototypes of an orbit are alike."""
+    """The claims that prototypes of an orbit are alike."""
     said = "the same or very similar"
     return tuple(
         Claim("spread", f"{kind}: spread of prototypes, %", {"orbit": kind}, said, None, 10) for kind in orbits

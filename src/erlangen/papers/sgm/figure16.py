@@ -61,7 +61,7 @@ def ranges(model: SymmetryModel, x: Tensor, samples: int, seed: int) -> dict[str
     """The mean range of hue and saturation of an image's variations, in units of the true ones."""
     x = on_device(model, x)
     made = model.resample(x, samples, generator(seed, x.device)).clamp(0, 1)
-    place = x.amax(1).flatten(1).argmax(-1)  # of the brightest pixel, which colours leave where it is
+    place = x.amax(1).flatten(1).argmax(-1)  # the place of the brightest pixel, which colours do not change
     r, g, b = made.flatten(3).gather(-1, place.view(1, -1, 1, 1).expand(*made.shape[:3], 1)).squeeze(-1).unbind(-1)
     turn = torch.atan2(math.sqrt(3) * (g - b), 2 * r - g - b)
     top = torch.maximum(torch.maximum(r, g), b).clamp(min=1e-6)
