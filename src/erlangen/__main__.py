@@ -8,7 +8,7 @@ __all__ = ["main"]
 def main() -> int:
     """Runs a command and returns its exit code; an interrupt before it has begun is no traceback either."""
     try:
-        from .cli import main as run  # which takes a moment, in which people change their minds
+        from .cli import main as run  # importing it takes a moment, in which people change their minds
 
         return run()
     except KeyboardInterrupt:

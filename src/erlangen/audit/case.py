@@ -196,7 +196,7 @@ def _in_turn(y: Tensor, n: int) -> Tensor:
 
 
 def _images(data: DataSet) -> DataSet:
-    """The same with images in [0, 1], in floating-point."""
+    """The data with images in [0, 1], in floating-point; a `ValueError` if they are no such images."""
     if data.x.ndim != 4:
         raise ValueError(f"data: received series {tuple(data.x.shape)}; accepted are images (B, C, H, W)")
     if data.x.shape[-1] in COLOURS and data.x.shape[1] not in COLOURS:  # rows would be taken for channels
@@ -256,4 +256,4 @@ def _has_test(source: str | os.PathLike[str]) -> bool:
     path = Path(os.path.expanduser(source))
     if path.suffix.lower() == ".npz" and path.is_file():
         return "x_test" in array_names(path)
-    return bool(class_folders(path / "test"))  # else it is a class of that name
+    return bool(class_folders(path / "test"))  # otherwise `path` is a class of that name

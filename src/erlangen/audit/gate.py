@@ -138,7 +138,7 @@ def _check_margin(margin: float, metrics: Collection[str]) -> None:
 
 
 def _notes(audit: Mapping[str, Any], baseline: Mapping[str, Any], metrics: Collection[str]) -> list[str]:
-    """What else than the weights of the models differs, and may be the cause of a change."""
+    """Notes on what differs besides the models' weights, and may be the cause of a change."""
     told = _preprocessed(audit, baseline)
     if "di" in metrics and "probabilities" in _differ(audit, baseline):
         who = f"The audit is of {_outputs(audit)}, the baseline of {_outputs(baseline)}"
@@ -278,7 +278,7 @@ def sign_test(worse: Tensor, *, draws: int = 10_000, seed: int = 0) -> Tensor:
     norm = worse.square().sum(0).sqrt()
     scaled = worse / torch.where(norm > 0, norm, 1.0)
     given, source = scaled.sum(0), generator(seed)
-    reached = torch.ones_like(given)  # by the given signs
+    reached = torch.ones_like(given)  # counts the given signs themselves
     for start in range(0, draws, CHUNK):
         size = (min(CHUNK, draws - start), len(worse))
         signs = torch.randint(2, size, generator=source).to(worse.dtype) * 2 - 1

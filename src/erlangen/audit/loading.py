@@ -55,7 +55,7 @@ def load_model(source: object) -> Loaded:
             raise ValueError(f"model: received {describe(source)}; accepted is {ACCEPTED}")
         name = type(source).__name__ if isinstance(source, nn.Module) else getattr(source, "__name__", "a function")
         return Loaded(source, name, _dtype(source))
-    path = Path(os.path.expanduser(source))  # which leaves a name such as ~old alone
+    path = Path(os.path.expanduser(source))  # expanduser leaves a name such as ~old alone
     if not path.exists() and re.fullmatch(r"[\w.]+:\w+", str(source)):
         return _from_function(*str(source).split(":"))
     if not path.exists():
@@ -155,7 +155,7 @@ def _from_onnx(path: Path) -> Loaded:
     options.intra_op_num_threads = torch.get_num_threads()
     try:
         session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # of onnxruntime's own classes, which differ between versions
+    except Exception as error:  # onnxruntime has classes of its own, which differ between versions
         raise ValueError(f"model: received {str(path)!r}, which onnxruntime cannot read ({reason(error)})") from error
     entry, exit_ = session.get_inputs(), _output(path, session.get_outputs())
     types = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16}

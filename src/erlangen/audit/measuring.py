@@ -21,7 +21,7 @@ __all__ = ["METRICS", "OF_INPUTS", "Outcome", "Value", "calibration", "outcome",
 
 # What is measured, and whether more of it is better.
 METRICS = {"accuracy": True, "consistency": True, "li": False, "di": False, "si": True, "ece": False}
-OF_INPUTS = tuple(name for name in METRICS if name != "ece")  # of which each input has a value
+OF_INPUTS = tuple(name for name in METRICS if name != "ece")  # metrics of which each input has a value
 FLAT = 1 / 255  # an image whose pixels differ by less shows nothing
 
 

@@ -19,7 +19,7 @@ from .loading import load_model, scores_of
 
 __all__ = ["Preprocess", "Subject", "subject_of"]
 
-LUMA = (0.299, 0.587, 0.114)  # of red, green and blue in grey, as Pillow weighs them (ITU-R 601-2)
+LUMA = (0.299, 0.587, 0.114)  # weights of red, green and blue in grey, as Pillow has them (ITU-R 601-2)
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Preprocess:
 
 
 def _numbers(given: object) -> tuple[float, ...]:
-    """One number, or those of a sequence, an array or a tensor with one side; none for anything else."""
+    """The numbers in a number, or in a sequence, an array or a tensor of one dimension; none in anything else."""
     try:
         found = np.atleast_1d(np.asarray(given, np.float64))
     except (TypeError, ValueError, RuntimeError):  # of words, of rows that differ, of a tensor with a gradient

@@ -12,7 +12,7 @@ from .record import Audit, Result
 
 __all__ = ["notes_of", "summary_of"]
 
-HOLDS = 0.95  # of the decisions that stay, from which on a transformation is said to change little
+HOLDS = 0.95  # a transformation is said to change little if this share of decisions stays
 
 
 def summary_of(audit: Audit) -> dict[str, str]:

@@ -20,7 +20,7 @@ from .refusal import refusing
 __all__ = ["Fit", "parse_transform"]
 
 SMALLER = "a smaller --batch-size, --samples, --eval-samples or --size, and another --output"
-LENGTH = ("steps", "epochs")  # what may change when a run goes on
+LENGTH = ("steps", "epochs")  # the settings that may change when a run goes on
 QUICK = {"steps": 120, "batch_size": 64, "samples": 2, "eval_samples": 8}
 
 # The help of options, where it is more than a line: tyro keeps the breaks of docstrings.

@@ -13,7 +13,7 @@ from .typed import spelled
 
 __all__ = ["Refusal", "Stopped", "ending", "in_words", "refusing"]
 
-TOLD = ("Collapsed", "Diverged")  # of training, which says what to try; by name, for torch is slow to import
+TOLD = ("Collapsed", "Diverged")  # errors of training that say what to try; by name, for torch is slow to import
 
 UNWRITTEN = "stopped; nothing was written."
 
@@ -65,7 +65,7 @@ NAME = re.compile(r"(\w+)(?:\['(.+)'\])?")  # an argument, or an item of it
 class Refusal(Exception):
     """What the user can put right, in a sentence."""
 
-    code = 2  # with which the command exits
+    code = 2  # the exit status of the command
 
 
 class Stopped(Refusal):
@@ -79,7 +79,7 @@ def ending() -> Iterator[None]:
     """Turns a request to end (SIGTERM) into an interrupt, unless somebody else handles it; only the main thread may."""
     mine = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
     if mine:
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # which training holds back until the end of a step
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # training holds it back until the end of a step
     try:
         yield
     finally:

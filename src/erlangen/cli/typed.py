@@ -14,7 +14,7 @@ NOTHING = "\0"  # a default that nobody can type
 
 
 def spelled(command: Any) -> dict[str, str]:
-    """What a user types for each field of a command: the name of an option, or of a positional argument."""
+    """The word that a user knows each field of a command by: the name of an option, or of a positional argument."""
     places = {
         name
         for name, kind in get_type_hints(type(command), include_extras=True).items()

@@ -16,7 +16,7 @@ from .run_figures import class_labels, enlarge
 __all__ = ["audit_page"]
 
 Shown = tuple[Tensor, Tensor, tuple[Tensor, Tensor] | None]
-CLASSES = 30  # whose rows are drawn; the file has all
+CLASSES = 30  # classes whose rows are drawn; the file has all
 WORDS = {
     "accuracy": "the share of copies that are classified correctly",
     "consistency": "the share of copies whose class is that of the image as it is, right or wrong",

@@ -21,7 +21,7 @@ PANELS = {
     **{"accuracy": "accuracy ↑", "consistency": "consistency ↑", "li": "LI ↓", "di": "DI, nats ↓"},
     **{"si": "SI ↑", "ece": "ECE ↓"},
 }
-WIDTH = 440  # of the page; a telephone shows it whole, and words in it stay legible
+WIDTH = 440  # the width of the page: a telephone shows it whole, and words in it stay legible
 LARGE: dict[Any, Any] = LOOK | {"font.size": 9.5, "xtick.labelsize": 9, "ytick.labelsize": 9}
 SHARES = ("accuracy", "consistency", "si")  # from 0 to 1
 

@@ -67,7 +67,7 @@ class Coordinate:
 
     @property
     def sign(self) -> str:
-        """What to write behind them."""
+        """The unit to write behind values on display."""
         return "°" if self.name in ("angle", "hue") else ""
 
 
@@ -339,7 +339,7 @@ def _bars(axes: Axes, groups: Sequence[np.ndarray], coordinate: Coordinate, chan
 
 
 def class_words(number: int, name: str) -> str:
-    """What to call a class in a figure: names lose their middle, or are numbers where the font lacks a character."""
+    """The name of a class in a figure: long ones lose their middle; a number, where the font lacks a character."""
     font = get_font(findfont(str(LOOK["font.family"])))
     if not all(font.get_char_index(ord(letter)) for letter in name):
         return f"class {number + 1}"
@@ -347,6 +347,6 @@ def class_words(number: int, name: str) -> str:
 
 
 def class_labels(numbers: Sequence[int], classes: Sequence[str]) -> list[str]:
-    """What to call classes in a figure: by `class_words`, with a number before those that would be called the same."""
+    """The names of classes in a figure, by `class_words`, with a number before those that would be called the same."""
     words = [class_words(k, classes[k]) for k in numbers]
     return [f"{k + 1}. {one}" if words.count(one) > 1 else one for k, one in zip(numbers, words, strict=True)]
