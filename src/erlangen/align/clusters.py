@@ -16,7 +16,7 @@ __all__ = ["Cluster", "Fit", "move"]
 CHUNK = 256  # inputs moved at once, to bound memory
 TRIM = 0.1  # share of a prototype's members, the least like it, that its mean leaves out
 SEEDS = 16  # inputs that are tried as the beginning of a prototype
-SHORTLIST = 3  # of them that are tried for longer
+SHORTLIST = 3  # candidates that are tried for longer
 TRIAL = 1  # rounds of such a trial
 ROUNDS = 10  # at most, until prototypes and poses have settled
 SETTLED = 3e-3  # relative change of the residual at which they have
@@ -46,7 +46,7 @@ class Fit(NamedTuple):
 
     @property
     def residual(self) -> Tensor:
-        """What its prototype leaves of each input's variance, `(N,)`; all, if it is more like the negative."""
+        """The share of each input's variance that its prototype leaves, `(N,)`; 1 if it is more like the negative."""
         own = self.correlation.gather(1, self.member[:, None])[:, 0]
         return 1 - own.clamp_min(0).square()
 
@@ -98,7 +98,7 @@ class Cluster:
         self.targets = standardise(move(self.transform, start, x), x.ndim - 2)
 
     def fit(self, most: int, gain: float) -> Fit:
-        r"""As many prototypes as have the least $\log \max(R_K, \text{floor}) - K \log(1 - \text{gain})$.
+        r"""The fit whose number of prototypes K has the least $\log \max(R_K, \text{floor}) - K \log(1 - \text{gain})$.
 
         The search ends when two more prototypes have not helped.
         """

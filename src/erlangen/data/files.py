@@ -172,7 +172,7 @@ def reading(path: Path) -> Iterator[None]:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Says in a `ValueError` from inside which file it is about: one of the user's, which cannot be fetched again."""
+    """Names the file in a `ValueError` from inside: a file of the user's, which cannot be fetched again."""
     try:
         yield
     except ValueError as error:

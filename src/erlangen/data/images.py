@@ -22,7 +22,7 @@ FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 SUFFIXES = frozenset(
     (".bmp", ".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 )
-ALIEN = frozenset({".avif", ".heic", ".heif", ".jp2", ".jxl"})  # of photographs that are not read
+ALIEN = frozenset({".avif", ".heic", ".heif", ".jp2", ".jxl"})  # kinds of photographs that are not read
 ORIENTATION = 0x0112  # the EXIF tag; 5 to 8 swap the sides
 
 

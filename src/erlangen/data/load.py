@@ -28,7 +28,7 @@ __all__ = ["load", "named_sets", "rotmnist_lt"]
 
 
 def _glyphs(name: str, **options: Any) -> Callable[[str], DataSet]:
-    """As many as published: 12,000 for training and 600 for testing."""
+    """A reader of glyphs, as many as published: 12,000 for training and 600 for testing."""
 
     def read(split: str) -> DataSet:
         train = split == "train"
@@ -110,7 +110,7 @@ def load(source: str | os.PathLike[str], split: str = "train", **options: Any) -
         **options: for folders, see `image_folder`; for series, see `ucr`, `npz` and `read_series`.
     """
     check_split(split)
-    path = Path(os.path.expanduser(source))  # which leaves a name such as ~old alone
+    path = Path(os.path.expanduser(source))  # expanduser leaves a name such as ~old alone
     if isinstance(source, str) and source.startswith(UCR) and not path.exists():
         _check_options(source, options, ("missing", "unequal"))
         return ucr(source.removeprefix(UCR), split, **options)

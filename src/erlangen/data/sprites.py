@@ -33,9 +33,9 @@ SHAPES = ("square", "ellipse", "heart")
 FACTORS = ("scale", "orientation", "x", "y")
 PERIODS = {"square": math.pi / 2, "ellipse": math.pi, "heart": 2 * math.pi}  # turns that leave a shape as it is
 # The strongest moments of each shape that tell its orientation. The heart's first order is far weaker than its third,
-# which is blind to turns by 120°; these the second order tells apart.
+# which is blind to turns by 120°; the second order tells those apart.
 ORDERS = {"square": (4,), "ellipse": (2,), "heart": (3, 2)}
-SIDE = 2 / 3  # of the square of scale 1, in half sides
+SIDE = 2 / 3  # the side of the square of scale 1, in half sides of the image
 CHUNK = 512  # sprites drawn at once, to bound memory
 
 

@@ -227,7 +227,7 @@ class Table(NamedTuple):
             members.setdefault(self._series(k, at), []).append(k)
         if when is not None:
             members = {name: self._in_time(name, rows, when) for name, rows in members.items()}
-            if unequal != "resample":  # which gives all series one length, however long they took
+            if unequal != "resample":  # "resample" gives all series one length, however long they took
                 self._check_paces(members, when)
         else:
             _mention_apart(members, path)

@@ -19,7 +19,7 @@ from .noise import Noise
 
 __all__ = ["BoundedDensity", "Once", "log_tanh_slope"]
 
-SATURATED = 0.9999  # of half the range: there the slope of tanh has fallen to 2e-4
+SATURATED = 0.9999  # a share of half the range, at which the slope of tanh has fallen to 2e-4
 TOLERATED = 0.05  # the share of samples that may lie beyond it
 
 
@@ -91,7 +91,7 @@ class BoundedDensity(Density):
 
     @property
     def median(self) -> Tensor:
-        """That of the base, mapped into the bounds: the map of each coordinate increases."""
+        """The median of the base, mapped into the bounds: the map of each coordinate increases."""
         return self._bound(self.base.median)
 
     @property
@@ -183,7 +183,7 @@ class BoundedDensity(Density):
         if eager_on_cpu(z) and z.numel():
             crowded = by_kind(self.periodic, lambda z: z.abs() > math.atanh(SATURATED), torch.isnan, z)
             most = crowded.flatten(0, -2).sum(0).max()
-            if int(most) > TOLERATED * (z.numel() // z.shape[-1]) + 2:  # of few samples, two may lie there by chance
+            if int(most) > TOLERATED * (z.numel() // z.shape[-1]) + 2:  # two of a few samples may lie there by chance
                 self._once.warn(
                     f"more than {TOLERATED:.0%} of the samples of a coordinate lie within {1 - SATURATED:.0e} "
                     "of a bound, where gradients vanish: widen the bounds, lower the weight of the entropy or "

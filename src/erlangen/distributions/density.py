@@ -49,7 +49,7 @@ class Density(Distribution):
     has_rsample = True
     degenerate = False  # whether each input has a single point
     batched: tuple[str, ...] = ()
-    _ends: tuple[Tensor, Tensor] | None = None  # where they are not those of standard coordinates
+    _ends: tuple[Tensor, Tensor] | None = None  # set where they are not those of standard coordinates
 
     def __init__(self, batch_shape: torch.Size, periodic: Sequence[bool], like: Tensor) -> None:
         # torch's own validation would look at values, which synchronises a device and breaks a compiled graph.

@@ -86,7 +86,7 @@ class MixtureDensity(Density):
 
     @property
     def variance(self) -> Tensor:
-        """That within components and that between them, unless a coordinate is periodic."""
+        """The variance within components plus that between them, unless a coordinate is periodic."""
         if any(self.periodic):
             raise NotImplementedError("a wrapped normal has no variance in closed form: use stddev_estimate(n)")
         gap = self.loc - self.mean.unsqueeze(-2)

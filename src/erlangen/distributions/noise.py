@@ -208,7 +208,7 @@ class Enumerated(Noise):
     it is a multiple of the number of combinations. What has no components has independent noise.
     """
 
-    _combinations = 1  # of the components that were chosen before
+    _combinations = 1  # how many combinations there are of the components chosen before
 
     def choose(self, log_p: Tensor) -> tuple[Tensor, Tensor]:
         """Each component as often as any other, and its log-probability over that number."""
@@ -225,7 +225,7 @@ class Enumerated(Noise):
 def _one_hot(u: Tensor, log_p: Tensor) -> Tensor:
     """Which component a uniform number chooses, `(*S, *B, K)`: the last whose mass before it is at most u."""
     masses = log_p.detach().exp().cumsum(-1)
-    ends = masses[..., :-1] / masses[..., -1:]  # whose sum may miss 1 by rounding
+    ends = masses[..., :-1] / masses[..., -1:]  # masses may miss a sum of 1 by rounding
     passed = (u.unsqueeze(-1) >= ends).to(log_p.dtype)
     return pad(passed, (1, 0), value=1.0) - pad(passed, (0, 1))
 

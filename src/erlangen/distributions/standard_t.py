@@ -121,7 +121,7 @@ class StandardT(nn.Module):
         return (terms.softmax(-1) * t).sum(-1)
 
     def _terms(self, delta: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
-        """What wraps to an angle, and the log-density of each times how often it counts, `(..., 17)` both."""
+        """The values that wrap to an angle, and the log-density of each times how often it counts, `(..., 17)` both."""
         turns, log_count = self.windings
         t = (wrap(delta).unsqueeze(-1) + 2 * math.pi * turns) / scale.unsqueeze(-1)
         return t, self.log_prob(t) + log_count

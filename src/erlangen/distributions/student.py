@@ -89,7 +89,7 @@ class StudentDensity(Density):
             result: `(*B,)`.
         """
         prior, ours = check_positive("alpha0", alpha0), self.standard.dof / 2
-        ratio = check_positive("beta0", beta0) / (ours * self.scale.square())  # of the rates, the prior's to ours
+        ratio = check_positive("beta0", beta0) / (ours * self.scale.square())  # the rate of the prior over ours
         shape, prior_shape = (self.scale.new_full((), a) for a in (ours, prior))
         const = prior_shape.lgamma() - shape.lgamma() + (ours - prior) * shape.digamma()
         return (const - prior * ratio.log() + ours * (ratio - 1)).sum(-1)

@@ -42,7 +42,7 @@ def evaluating(model: object) -> Iterator[None]:
     try:
         yield
     finally:
-        model.train(modes[model])  # which may do more than set the flag; parts may differ from the whole
+        model.train(modes[model])  # train() may do more than set the flag; parts may differ from the whole
         for part, mode in modes.items():
             part.training = mode
 

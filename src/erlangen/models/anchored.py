@@ -104,7 +104,7 @@ class Anchored(Conditional):
 
     @staticmethod
     def within(transform: Affine) -> Affine:
-        """What the inner conditional is over: the transform, with the shear if it has an angle and two scales."""
+        """The transform of the inner conditional: this one, with the shear if it has an angle and two scales."""
         if not anchorable(transform):
             raise ValueError(f"transform: received {type(transform).__name__}; accepted is {ANCHORED}")
         names = set(transform.names)

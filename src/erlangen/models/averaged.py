@@ -230,7 +230,7 @@ class Averaged(nn.Module):
 
 
 def _preferred(near: Tensor, n: int) -> Tensor:
-    """Which n points to take: near ones, evenly from the first to the last, and others likewise if these are too few.
+    """The n points to take: near ones, evenly from the first to the last, and others likewise if these are too few.
 
     Points come in order, component after component of a mixture: the first ones would be those of a few components.
 

@@ -16,7 +16,7 @@ from ..utils.shapes import check_count, describe
 
 __all__ = ["Localisation", "localisation"]
 
-SHARE = 0.6827  # of a normal density, within one standard deviation
+SHARE = 0.6827  # the mass of a normal density within one standard deviation
 
 
 class Localisation(NamedTuple):

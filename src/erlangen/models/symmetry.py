@@ -85,7 +85,7 @@ class SymmetryModel(nn.Module):
                 accepted = f"a Conditional over {', '.join(group.names)}, periodic where they are, on circles as long"
                 raise ValueError(f"{name}: received {type(part).__name__}; accepted is {accepted}")
         self.group, self.inference, self.conditional = group, inference, conditional
-        self.shape: torch.Size | None = None  # of one signal, if the networks take no other
+        self.shape: torch.Size | None = None  # the shape of one signal, if the networks take no other
 
     @classmethod
     def over(

@@ -251,7 +251,7 @@ def _rectify(
     y += tl.load(before_ptr).to(tl.float32)
     if RESIDUAL:
         y += tl.load(rest_ptr + i, mask=inside, other=0.0).to(tl.float32)
-    y = tl.where(y < 0, 0.0, y)  # which leaves a NaN what it is
+    y = tl.where(y < 0, 0.0, y)  # unlike a maximum, this leaves a NaN what it is
     if RAISED:
         y += tl.load(after_ptr).to(tl.float32)
     tl.store(y_ptr + i, y.to(y_ptr.dtype.element_ty), mask=inside)

@@ -29,7 +29,7 @@ NETS = {
     "series-cnn": SeriesCNN,
     "small-cnn": SmallCNN,
 }
-HIDDEN = (128,)  # of "mlp"
+HIDDEN = (128,)  # the hidden layers of "mlp"
 
 
 def build(name: str, *, classes: int, channels: int = 3, size: int | tuple[int, ...] = 32, **changes: Any) -> nn.Module:

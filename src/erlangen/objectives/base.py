@@ -34,7 +34,7 @@ class Objective(nn.Module):
         """Calls `forward`, after a check that it is given a batch: a bare tensor's first input would pass for all."""
         if not isinstance(batch, tuple | list):
             raise ValueError(f"batch: received {describe(batch)}; accepted is (x,) or (x, y)")
-        if any(isinstance(part, Tensor) and part.shape[:1] == (0,) for part in batch):  # whose mean would be NaN
+        if any(isinstance(part, Tensor) and part.shape[:1] == (0,) for part in batch):  # a mean over none would be NaN
             raise ValueError("batch: received no inputs; accepted is at least one")
         return self.checked(super().__call__(batch))
 

@@ -204,7 +204,7 @@ class InvarianceRegularised(Objective):
         return check_tensor("model", logits, f"a classifier with logits ({len(x)}, K)", ok)
 
     def _first(self, x: Tensor, q: Distribution) -> tuple[Tensor, Tensor]:
-        """What the classifier is trained on, and the log-weight of its choice, which is 0 but for its gradient."""
+        """The classifier's inputs, moved once in training, and the log-weight of the choice: 0, with a gradient."""
         if not (self.augment and self.training):
             return x, x.new_zeros(len(x))
         one = self._points(x, q, 1)

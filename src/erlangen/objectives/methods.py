@@ -32,10 +32,10 @@ from .pstn import PSTN
 
 __all__ = ["METHODS", "Method", "Terms"]
 
-FEATURES = 32  # that describe an input to a conditional, as published
+FEATURES = 32  # numbers that describe an input to a conditional, as published
 SLOWER = 0.1  # the rate of a localiser as a share of the classifier's, in P-STN's published code
 FASTER = 10.0  # the same for one range for all inputs: at a network's rate its few numbers would stay near their start
-FARTHEST = 3.0  # of P-STN's samples from their centre, in units of the scale, as in `pstn/table2`
+FARTHEST = 3.0  # how far P-STN's samples lie from their centre, in units of the scale, at most; as in `pstn/table2`
 
 
 class Terms(NamedTuple):

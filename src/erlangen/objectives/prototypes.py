@@ -151,7 +151,7 @@ class PrototypeInference(Counted):
         self._steps = None
 
     def remedy(self, steps: int) -> None:
-        """What helps against prototypes that lose their images: blur in the first steps, and a price on what is lost.
+        """Changes what helps if prototypes lose their images: blur in the first steps, and a price on what is lost.
 
         Where colours change there is no greater price: once they are clipped, its gradient has the wrong sign.
 

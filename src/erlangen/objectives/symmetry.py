@@ -181,7 +181,7 @@ class TwoStages(Objective):
         return self.prototypes.taken() >= self.burn_in
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
-        """Those of both."""
+        """The groups of both stages."""
         return {**self.prototypes.parameter_groups(), **self.density.parameter_groups()}
 
     def forward(self, batch: Sequence[Tensor]) -> dict[str, Tensor]:

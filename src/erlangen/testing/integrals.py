@@ -15,7 +15,7 @@ from ..distributions.circle import circular_mean, wrap
 
 __all__ = ["weigh"]
 
-SAMPLES = 500  # that say where the mass is
+SAMPLES = 500  # samples that say where the mass is
 KERNELS, TRIES = 150, 30  # samples around which points are drawn, and how many around each
 
 

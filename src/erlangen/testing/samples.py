@@ -21,8 +21,8 @@ __all__ = ["check_gradients", "check_moments", "check_samples", "known"]
 SAMPLES = 10_000
 SURE = 6  # standard errors: what is right fails once in 5e8, or of few rounds once in 5e5
 HEAVY = 20  # kurtosis beyond which samples do not tell the variance
-ROUNDS, POINTS = 24, 200  # of quadrature, and points of each, whose gradients are averaged
-STEP = 0.1  # by which parameters are moved
+ROUNDS, POINTS = 24, 200  # rounds of quadrature whose gradients are averaged, and points of each
+STEP = 0.1  # how far parameters are moved
 NODES = (torch.arange(ROUNDS, dtype=torch.float64) + 0.5) / ROUNDS * 2 - 1
 
 

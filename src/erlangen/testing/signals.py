@@ -52,7 +52,7 @@ def texture(size: Size, batch: int) -> Tensor:
 
 
 def middle(spots: Tensor) -> tuple[Tensor, Tensor]:
-    """Where a spot is, to a fraction of a pixel, and whether it can be seen as a whole; else it is its brightest pixel.
+    """Where a spot is, to a fraction of a pixel if all of it can be seen, else its brightest pixel; and whether it can.
 
     Shape:
         spots: `(B, H, W)` or `(B, L)`; result: `(B, 2)` or `(B, 1)`, and `(B,)`.

@@ -175,7 +175,7 @@ def _gradients(transform: Transform, v: Tensor, x: Tensor, generator: torch.Gene
     v = torch.where(moves, 0.9 * v + 0.1 * draw(transform, v.shape[:-1], 0.4, generator), v)
     dv = torch.randn(v.shape, generator=generator, dtype=torch.float64) * moves
     dx = torch.randn(x.shape, generator=generator, dtype=torch.float64) * x
-    if any(getattr(part, "levels", False) for part in transform.modules()):  # whose clips may pass gradients through
+    if any(getattr(part, "levels", False) for part in transform.modules()):  # their clips may pass gradients through
         weight = weight * ((transform(x, v) - 0.5).abs() < 0.5).all(1, keepdim=True)
 
     def along(step: Tensor) -> Tensor:
@@ -228,7 +228,7 @@ def _inverse(transform: Transform, v: Tensor, x: Tensor, tolerance: float) -> No
     size = x.shape[2:]
     back = transform.act_points(transform.inverse(g), transform.act_points(g, p, size), size)
     require(gap(back, p) < tolerance, f"points there and back are off by {gap(back, p):.1e}")
-    x = texture([2 * n for n in size], len(x))  # of a smaller one, interpolation loses a quarter on its own
+    x = texture([2 * n for n in size], len(x))  # interpolation alone loses a quarter of a smaller one
     size, p = x.shape[2:], positions(x.shape[2:]).flatten(0, -2).expand(len(x), -1, -1)
     kept = within(transform.act_points(g, p, size), size) & remain(transform, g, p, size)
     moved = transform.act(g, x)

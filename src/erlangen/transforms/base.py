@@ -123,7 +123,7 @@ class Transform(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         kept = {name: getattr(self, name) for name in self.precise}
-        for name, constant in kept.items():  # which a device without float64 takes
+        for name, constant in kept.items():  # in single precision for now, for devices without float64
             setattr(self, name, constant.float())
         try:
             return super()._apply(fn, recurse)

@@ -206,7 +206,7 @@ def _flatten(factors: Sequence[Any]) -> list[Transform]:
 
 
 def _unlike(factors: Sequence[Transform]) -> list[Transform]:
-    """Those factors whose action need not commute with that of another."""
+    """The factors whose action need not commute with that of another."""
     pairs = combinations(factors, 2)
     return [f for pair in pairs if {f.acts_on for f in pair} != {"positions", "colours"} for f in pair]
 

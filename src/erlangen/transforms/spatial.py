@@ -26,7 +26,7 @@ def pixel_centres(size: Sequence[int], like: Tensor) -> list[Tensor]:
 
 
 def _alike(fill: Fill) -> tuple[float, ...]:
-    """One form of equal fills: one number for all channels, if they have the same."""
+    """A form in which equal fills are equal: one number if all channels have the same."""
     values = fill_values(fill)
     return (values[0],) if len(set(values)) == 1 else tuple(values)
 

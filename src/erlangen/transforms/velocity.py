@@ -154,7 +154,7 @@ def _exit(x: Tensor, v: Tensor, a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _advance(table: Tensor, u: Tensor, left: Tensor, size: Tensor, plan: Tensor) -> tuple[Tensor, Tensor]:
-    r"""One step in one triangle: for the planned share of the time left, or to the triangle's end if that is sooner.
+    r"""Takes one step in one triangle: for the planned share of the time left, or to the triangle's end if sooner.
 
     There the step is $\sum_k t^k A^{k-1} v / k!$, to fifth order. The time of the exit comes from the second order and
     a Newton step on all. The flow does not depend on it to first order, as the field is continuous, but its second

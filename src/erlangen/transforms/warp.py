@@ -35,7 +35,7 @@ Fill: TypeAlias = "float | Sequence[float]"
 
 # Here and not where they are looked at, which older compilers cannot read.
 OPTIONS = {"interpolation": get_args(Interpolation), "padding": get_args(Padding)}
-POLE = 3**0.5 - 2.0  # of the cubic B-spline's inverse filter
+POLE = 3**0.5 - 2.0  # the pole of the cubic B-spline's inverse filter
 OUTSIDE = 1e6  # a position outside of every frame
 SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
 MARGIN = 24  # pixels of outside that a spline still feels: |POLE|^24 = 2e-14
@@ -165,7 +165,7 @@ def warp(
     grid = check_tensor("grid", grid, accepted, ok and grid.shape[-dims - 2] in (1, x.shape[0]))
     check_same("grid", grid, "x", x)
     check_finite("grid", grid)  # torch's backward on the CPU reads outside the image where a position is NaN
-    if mapped_on_cpu(grid):  # where values cannot be looked at
+    if mapped_on_cpu(grid):  # in mapped code values cannot be looked at
         grid = grid.nan_to_num(nan=OUTSIDE, posinf=OUTSIDE, neginf=OUTSIDE)
     with torch.autocast(x.device.type, enabled=False):
         grid = grid.to(compute_dtype(grid))

@@ -43,7 +43,7 @@ __all__ = [
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
-ROOT = Path(__file__).resolve().parents[3]  # of the checkout, where there is one
+ROOT = Path(__file__).resolve().parents[3]  # the root of the checkout, if there is one
 CODE = ("src", "benchmarks/*.py")  # what makes a checkout dirty: code, not the results it writes
 
 
