@@ -9,7 +9,6 @@ from collections.abc import Sequence
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.distributions import constraints
 from torch.distributions.constraints import Constraint
 
 from ..utils.shapes import eager_on_cpu
@@ -72,12 +71,7 @@ class BoundedDensity(Density):
         """The box that holds every sample: the bounds, or on the line less if the base has bounds too."""
         within = self.base.support.base_constraint  # pyright: ignore[reportAttributeAccessIssue]
         shape = self.base.batch_shape + self.event_shape
-        pairs = zip(self.ends, (within.lower_bound, within.upper_bound), strict=True)
-        ends = (
-            by_kind(self.periodic, lambda _, v: v, lambda end, v: end.expand_as(v), end, self._bound(z.expand(shape)))
-            for end, z in pairs
-        )
-        return constraints.independent(constraints.interval(*ends), 1)
+        return self._box(*(self._bound(z.expand(shape)) for z in (within.lower_bound, within.upper_bound)))
 
     @property
     def mean(self) -> Tensor:

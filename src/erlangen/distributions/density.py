@@ -70,6 +70,14 @@ class Density(Distribution):
         """The box that holds every sample."""
         return constraints.independent(constraints.interval(*self.ends), 1)
 
+    def _box(self, low: Tensor, high: Tensor) -> Constraint:
+        """Values between low and high, `(*B, d)`; on circles, where these mean nothing, between the ends."""
+        first, last = (
+            by_kind(self.periodic, lambda z, _: z, lambda z, end: end.expand_as(z), z, end)
+            for z, end in zip((low, high), self.ends, strict=True)
+        )
+        return constraints.independent(constraints.interval(first, last), 1)
+
     def draw(self, noise: Noise, *, pathwise: bool = True) -> Points:
         """Turns noise into samples.
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.distributions import Gamma, Independent, constraints
+from torch.distributions import Gamma, Independent
 from torch.distributions.constraints import Constraint
 
 from ..utils.shapes import check_positive, check_tensor, check_true, expands
@@ -55,10 +55,8 @@ class StudentDensity(Density):
         """The box that holds every sample: of a truncated coordinate, up to the truncation."""
         if self.standard.truncation is None:
             return super().support
-        reach, (low, high) = self.standard.truncation * self.scale, self.ends
-        first = by_kind(self.periodic, lambda end, z: z, lambda end, z: end.expand_as(z), low, self.loc - reach)
-        last = by_kind(self.periodic, lambda end, z: z, lambda end, z: end.expand_as(z), high, self.loc + reach)
-        return constraints.independent(constraints.interval(first, last), 1)
+        reach = self.standard.truncation * self.scale
+        return self._box(self.loc - reach, self.loc + reach)
 
     @property
     def precision(self) -> Independent:
