@@ -22,7 +22,7 @@ def test_strengths_that_hold_after_weaker_ones_break_are_named():
 
     data = torch.rand(60, 1, 8, 8), torch.arange(60) % 3
     said = audit(model, data, {"rotation": [45, 60, 90, 180]}, settings=FEW).summary["What breaks"]
-    assert said.startswith("More than 5% of the decisions change at these strengths, but not at all greater ones: ")
+    assert said.startswith("More than 5 % of the decisions change at these strengths, but not at all greater ones: ")
     assert "% (not at 90° and 180°)." in said
     assert "from these strengths on" not in said
 
@@ -72,6 +72,6 @@ def test_noise_of_the_model_is_not_put_down_to_resampling(noise):
 def test_one_image_is_no_images():
     x, y = halves(3)
     found = audit(Halves(), (x[:1], y[:1]), ["flip"], settings=Settings(saliency=4, steps=2))
-    assert "100.0% (100.0 to 100.0) of 1 image of images is classified" in found.summary["As they are"]
+    assert "100.0 % (100.0 to 100.0) of 1 image of images is classified" in found.summary["As they are"]
     assert any("measured on 1 image." in note for note in found.notes)
     assert "1 images" not in " ".join((*found.summary.values(), *found.notes))

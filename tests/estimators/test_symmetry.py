@@ -566,12 +566,12 @@ def test_a_whole_circle_may_be_said_with_a_rounded_number():
 
 def test_prototypes_that_stay_empty_are_said_in_a_sentence(tmp_path, capsys, monkeypatch):
     def collapse(self, X):
-        raise Collapsed("only 3% of the content is left. Try a blur.")
+        raise Collapsed("only 3 % of the content is left. Try a blur.")
 
     monkeypatch.setattr(SymmetryFinder, "fit", collapse)
     folder_of(tmp_path / "mine", n=2)
     assert cli.main(["symmetries", str(tmp_path / "mine"), "--output", str(tmp_path / "out")]) == 2
-    assert capsys.readouterr().err == "erlangen: only 3% of the content is left. Try a blur.\n"
+    assert capsys.readouterr().err == "erlangen: only 3 % of the content is left. Try a blur.\n"
 
 
 def test_a_fitted_finder_does_not_depend_on_the_default_type():

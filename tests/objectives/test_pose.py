@@ -134,7 +134,7 @@ def test_a_gate_spares_what_it_should():
 
 def test_too_few_for_a_gate():
     x = spot(0.3 * torch.randn(20)) / 255
-    with pytest.warns(UserWarning, match=r"x: received 20, too few .* about 4.8% will move"):
+    with pytest.warns(UserWarning, match=r"x: received 20, too few .* about 4.8 % will move"):
         gate = calibrate_gate(x, TURN, Reads(), share=0.01, step_size=1.0, steps=3)
     assert torch.equal(
         mean_shift(x, TURN, Reads(), gate=gate, step_size=1.0, steps=3).g, TURN.identity().expand(20, -1, -1)

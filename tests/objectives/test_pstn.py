@@ -128,7 +128,7 @@ def test_within_bounds_a_collapse_is_put_down_to_them():
     watch = Watch(Alarm(rows=1))
     assert not watch.look(0, {"loss": 1.0, "entropy": 0.0, "edge": 0.0})
     (said,) = watch.look(1, {"loss": 1.0, "entropy": -9.0, "edge": 0.35})
-    assert "with 35% of the sampled coordinates at their bounds" in said
+    assert "with 35 % of the sampled coordinates at their bounds" in said
     assert "greater weight" not in said
 
 

@@ -27,7 +27,7 @@ def test_an_absolute_floor():
 def test_a_distribution_at_its_bounds():
     said = look(Watch(Alarm(rows=3)), [0.95, 0.5, 0.92, 0.93, 0.94, 0.99], "edge")
     assert [len(messages) for messages in said] == [0, 0, 0, 0, 1, 0]
-    assert said[4][0].startswith("94% of the sampled coordinates lie at their bounds by step 4")
+    assert said[4][0].startswith("94 % of the sampled coordinates lie at their bounds by step 4")
 
 
 def test_silence_without_cause():

@@ -229,7 +229,7 @@ def test_the_share_of_content_is_watched():
     watch = Watch(Alarm(rows=2))
     said = [watch.look(step, {"loss": 0.0, "content": value}) for step, value in enumerate((0.9, 0.4, 0.4, 0.1))]
     assert [len(messages) for messages in said] == [0, 0, 1, 0]
-    assert said[2][0].startswith("only 40% of the content")
+    assert said[2][0].startswith("only 40 % of the content")
     assert watch.empty
 
 

@@ -20,6 +20,7 @@ from ..transforms import Group, Transform
 from ..transforms.warp import signal_for
 from ..utils.seeds import generator
 from ..utils.shapes import check_count, check_positive, check_weight, describe
+from ..utils.words import percent
 
 __all__ = ["Alignment", "calibrate_gate", "mean_shift"]
 
@@ -155,7 +156,7 @@ def calibrate_gate(
     _check_density("conditional", "one", conditional, x)
     may = math.floor(share * len(x) + 1e-9)  # 0.07 * 100 is more than 7, 0.29 * 100 less than 29
     if share and not may:
-        others = f"of others about {1 / (len(x) + 1):.1%} will move"
+        others = f"of others about {percent(1 / (len(x) + 1), 1)} will move"
         warnings.warn(f"x: received {len(x)}, too few for a share of {share:g}: none moves, {others}", stacklevel=3)
     gains = []
     for part in x.split(batch):

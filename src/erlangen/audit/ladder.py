@@ -182,7 +182,7 @@ LADDERS: dict[str, Ladder] = {
         lambda: Affine("angle"), (15, 30, 60, 90, 180), _both(math.radians, 2 * math.pi), _degrees, most=360
     ),
     "translation": Ladder(
-        lambda: Affine("tx", "ty"), (0.0625, 0.125, 0.25), _four, lambda s: f"{100 * s:.3g} % of the side", most=10
+        lambda: Affine("tx", "ty"), (0.0625, 0.125, 0.25), _four, lambda s: f"{100 * s:.4g} % of the side", most=10
     ),
     "scale": Ladder(lambda: Affine("scale"), (1.1, 1.25, 1.5), _both(math.log), _factor, least=0.05, most=20),
     "shear": Ladder(lambda: Affine("shear"), (0.1, 0.2, 0.4), _both(float), lambda s: f"{s:g}", most=3),

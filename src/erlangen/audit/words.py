@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from ..utils.words import several
+from ..utils.words import percent, several
 from .findings import Pair
 from .measuring import Value
 from .record import Audit, Result
@@ -30,7 +30,7 @@ def summary_of(audit: Audit) -> dict[str, str]:
     ladders = [(name, list(steps)) for name, steps in groupby(audit.steps, key=lambda step: step.transform)]
     firm = [name for name, steps in ladders if all(_kept(step) >= HOLDS for step in steps)]
     if firm:
-        lines["What holds"] = f"At every strength of {_and(firm)} at least {HOLDS:.0%} of the decisions stay."
+        lines["What holds"] = f"At every strength of {_and(firm)} at least {percent(HOLDS)} of the decisions stay."
     broken = [steps for name, steps in ladders if name not in firm]
     if broken:
         lines["What breaks"] = _breaks(sorted(broken, key=lambda steps: _kept(_first(steps))), audit.model["random"])
@@ -42,14 +42,14 @@ def summary_of(audit: Audit) -> dict[str, str]:
 def _mixes(pair: Pair, names: Sequence[str]) -> str:
     first, second = names[pair.first], names[pair.second]
     return (
-        f"{first} and {second} turn into each other under {pair.transform} ({pair.label}): {pair.there:.0%} of {first} "
-        f"become {second}, {pair.back:.0%} of {second} become {first}."
+        f"{first} and {second} turn into each other under {pair.transform} ({pair.label}): "
+        f"{percent(pair.there)} of {first} become {second}, {percent(pair.back)} of {second} become {first}."
     )
 
 
 def _breaks(ladders: Sequence[Sequence[Result]], random: bool) -> str:
     """Where decisions begin to change, and where resampling, the frame or noise are as much the cause of it."""
-    share, first = f"More than {1 - HOLDS:.0%} of the decisions change", [_first(steps) for steps in ladders]
+    share, first = f"More than {percent(1 - HOLDS)} of the decisions change", [_first(steps) for steps in ladders]
     lasting = [_row(steps) for steps in ladders if not _later(steps)]
     passing = [f"{_row(steps)} (not at {_and(_later(steps))})" for steps in ladders if _later(steps)]
     words = " ".join(
@@ -89,7 +89,7 @@ def _row(steps: Sequence[Result]) -> str:
 
 def _changed(kept: float) -> str:
     """The share of decisions that change, with a digit more where it is small."""
-    return f"{1 - kept:.0%}" if kept < 0.9 else f"{1 - kept:.1%}"
+    return percent(1 - kept, 0 if kept < 0.9 else 1)
 
 
 def _kept(step: Result) -> float:
@@ -97,7 +97,7 @@ def _kept(step: Result) -> float:
 
 
 def _share(value: Value) -> str:
-    return f"{value.mean:.1%} ({100 * value.low:.1f} to {100 * value.high:.1f})"
+    return f"{percent(value.mean, 1)} ({100 * value.low:.1f} to {100 * value.high:.1f})"
 
 
 def _and(words: Sequence[str]) -> str:

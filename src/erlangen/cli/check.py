@@ -59,7 +59,7 @@ class Check:
         who = f"{names[0]} against {names[1]}"
         if alarms:
             head = f"less invariant than the baseline in {len(alarms)} of {tests} comparisons"
-            rate = f"(at most {100 * self.rate:g}% of unchanged models fail)"
+            rate = f"(at most {100 * self.rate:g} % of unchanged models fail)"
             raise Alarm("\n".join([f"{who}: {head} {rate}:", *map(_line, alarms), *verdict.notes]))
         return [
             f"{who}: no drop in {tests} comparisons; the most conspicuous:",

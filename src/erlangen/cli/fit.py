@@ -282,8 +282,12 @@ def unwritten(folder: Path, error: OSError) -> str:
 
 def summary(rows: list[dict[str, Any]], kind: str = "images") -> str:
     """The accuracies as lines of text."""
+    from ..utils.words import percent
+
     lines = []
     for row in rows:
-        averaged = "" if row["averaged"] is None else f"   {row['averaged']:6.1%} averaged"
-        lines.append(f"{row['part']:<11}{row['count']:>8,} {kind}   {row['plain']:6.1%} as they are{averaged}")
+        averaged = "" if row["averaged"] is None else f"   {percent(row['averaged'], 1):>7} averaged"
+        lines.append(
+            f"{row['part']:<11}{row['count']:>8,} {kind}   {percent(row['plain'], 1):>7} as they are{averaged}"
+        )
     return "\n".join(lines)

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.distributions.constraints import Constraint
 
 from ..utils.shapes import eager_on_cpu
+from ..utils.words import percent
 from .circle import by_kind, wrap
 from .density import Density, Points, check_density
 from .noise import Noise
@@ -179,7 +180,7 @@ class BoundedDensity(Density):
             most = crowded.flatten(0, -2).sum(0).max()
             if int(most) > TOLERATED * (z.numel() // z.shape[-1]) + 2:  # two of a few samples may lie there by chance
                 self._once.warn(
-                    f"more than {TOLERATED:.0%} of the samples of a coordinate lie within {1 - SATURATED:.0e} "
+                    f"more than {percent(TOLERATED)} of the samples of a coordinate lie within {1 - SATURATED:.0e} "
                     "of a bound, where gradients vanish: widen the bounds, lower the weight of the entropy or "
                     "the learning rate, or clip gradients"
                 )

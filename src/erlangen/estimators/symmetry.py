@@ -393,6 +393,6 @@ class SymmetryFinder(BaseEstimator):
         return {
             "coordinates": ", ".join(self._model().group.names),
             "training": f"{first:,} and {kept:,} steps of {batch} from {many}{aside}, {seconds:.0f} s",
-            "content left in prototypes": f"{content[-1]:.0%}" if content else "unknown",
+            "content left in prototypes": f"{100 * content[-1]:.0f} %" if content else "unknown",
             "seed": str(self.seed),
         }

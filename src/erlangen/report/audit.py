@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
+from ..utils.words import percent
 from .audit_figures import WIDTH, classes_figure, ladder_figure, overview_figure
 from .canvas import encode, pixels
 from .page import Image, Section, page
@@ -58,7 +59,7 @@ def _overview(record: Mapping[str, Any]) -> Section:
         "back, which changes nothing but sharpness and what left the frame on the way. Where both agree, interpolation "
         "was measured, not invariance."
     )
-    alt = "; ".join(f"{_what(s)}: {s['values']['consistency']['mean']:.0%} stay" for s in record["steps"])
+    alt = "; ".join(f"{_what(s)}: {percent(s['values']['consistency']['mean'])} stay" for s in record["steps"])
     figure = Image(overview_figure(record["steps"]), alt, width=WIDTH)
     return Section("Which decisions stay", text, rows=[("", [figure])], per_line=1)
 
@@ -89,7 +90,7 @@ def _classes(record: Mapping[str, Any]) -> Section:
 def _pairs(record: Mapping[str, Any]) -> Section:
     names = record["data"]["classes"]  # whole: shortened ones may be alike
     facts = {
-        f"{names[p['first']]} ↔ {names[p['second']]}": f"→ {p['there']:.0%}, ← {p['back']:.0%}: {_what(p)}"
+        f"{names[p['first']]} ↔ {names[p['second']]}": f"→ {percent(p['there'])}, ← {percent(p['back'])}: {_what(p)}"
         for p in record["pairs"]
     }
     text = (
@@ -148,7 +149,7 @@ def _method(record: Mapping[str, Any]) -> Section:
         "model": f"{record['model']['name']}, {record['model']['classes']} classes",
         "preprocessing": _preprocessing(record["model"]["preprocess"]),
         "images": f"{data['count']:,} of {data['of']:,} of {data['name']}, {'×'.join(map(str, data['shape']))}",
-        "intervals": f"{level:.0%}, bootstrap over images, {settings['bootstrap']['resamples']} resamples",
+        "intervals": f"{percent(level)}, bootstrap over images, {settings['bootstrap']['resamples']} resamples",
         "information": f"{blind['information']:.3g} nats in predictions, {blind['labels']:.3g} in labels",
         "spread": f"{blind['spread']:.3g}, the LI between an image and another",
         "sensitivity": f"{sensitivity}, the mean largest singular value of the Jacobian",

@@ -11,6 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from ..utils.words import percent
 from .run_figures import LOOK, canvas, png
 from .style import COLOURS, HAIRLINE, INK, MUTED
 
@@ -58,7 +59,7 @@ def _share(axes: Axes, y: float, step: Mapping[str, Any]) -> None:
         axes.plot(null["mean"], y, "D", color=MUTED, alpha=0.45, markersize=6, markeredgewidth=0, clip_on=False)
     axes.plot((value["low"], value["high"]), (y, y), color=BLUE, linewidth=3, alpha=0.45)
     axes.plot(value["mean"], y, "o", color=BLUE, markersize=6, clip_on=False)
-    axes.text(1.04, y, f"{value['mean']:.0%}", transform=axes.get_yaxis_transform(), va="center", color=INK)
+    axes.text(1.04, y, percent(value["mean"]), transform=axes.get_yaxis_transform(), va="center", color=INK)
 
 
 def ladder_figure(steps: Sequence[Mapping[str, Any]]) -> bytes:

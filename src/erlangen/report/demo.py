@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
+from ..utils.words import percent
 from .canvas import encode
 from .page import Image, Section, page
 from .run_figures import LOOK, canvas, enlarge, png
@@ -137,7 +138,9 @@ def demo_page(found: Demonstration) -> str:
         _accuracy(curves.add_axes((0.08, 0.15, 0.9, 0.8)), found.turned)
     best = found.answers[-1]
     table = [f"{'':<24}{'within ±90°':>13}{'span':>9}{'TV':>9}"]
-    table += [f"{NAMES[a.method]:<24}{a.within:>13.1%}{a.span:>8.0f}°{a.variation:>9.2f}" for a in found.answers]
+    table += [
+        f"{NAMES[a.method]:<24}{percent(a.within, 1):>13}{a.span:>8.0f}°{a.variation:>9.2f}" for a in found.answers
+    ]
     learned = Section(
         "Three answers",
         "Around each ring: the orientation of the picture after a transformation that the method believes to be "
@@ -163,7 +166,7 @@ def demo_page(found: Demonstration) -> str:
 
 
 def _answers_alt(found: Demonstration) -> str:
-    return "; ".join(f"{NAMES[a.method]}: {a.within:.1%} of samples within ±90°" for a in found.answers)
+    return "; ".join(f"{NAMES[a.method]}: {percent(a.within, 1)} of samples within ±90°" for a in found.answers)
 
 
 def _views(inputs: Sequence[Input]) -> Section:
@@ -192,7 +195,9 @@ def _steps(alignment: Alignment) -> Section:
 
 def _poses(turned: Turned, figure: bytes) -> Section:
     shares = turned.seen.items()
-    words = "; ".join(f"{name}: {near:.1%} within 45°, {beyond:.1%} beyond" for name, (near, beyond) in shares)
+    words = "; ".join(
+        f"{name}: {percent(near, 1)} within 45°, {percent(beyond, 1)} beyond" for name, (near, beyond) in shares
+    )
     text = (
         "A plain classifier, trained on pictures within ±45°, stays as it is: pictures are aligned before it sees "
         "them. Averaged is the model that was trained with its distribution."
@@ -231,7 +236,9 @@ def _answers(figure: Figure, found: Demonstration, box: tuple[float, float, floa
         middle = bottom + height - (line + 0.5) * down
         _words(figure, left, middle + 0.1 * down, NAMES[answer.method], 12, weight="bold")
         figure.text(left, middle - 0.03 * down, SAYS[answer.method], fontsize=9, color=MUTED, va="center")
-        figure.text(left, middle - 0.15 * down, f"{answer.within:.1%} keep their class", fontsize=9, color=MUTED)
+        figure.text(
+            left, middle - 0.15 * down, f"{percent(answer.within, 1)} keep their class", fontsize=9, color=MUTED
+        )
         for column, one in enumerate(found.inputs):
             axes = figure.add_axes((left + name + column * across, middle - 0.5 * down, across, down))
             _ring(axes, one, answer.histograms[column], TINTS[answer.method])

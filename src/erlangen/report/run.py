@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..utils.words import percent
 from .canvas import encode
 from .page import Image, Section, page
 from .run_figures import (
@@ -80,8 +81,8 @@ def run_page(findings: Findings) -> str:
 
 def _accuracy(findings: Findings) -> Section:
     def words(row: Accuracy) -> str:
-        averaged = "" if row.averaged is None else f", {100 * row.averaged:.1f} % averaged"
-        return f"{row.part} {100 * row.plain:.1f} % as they are{averaged}"
+        averaged = "" if row.averaged is None else f", {percent(row.averaged, 1)} averaged"
+        return f"{row.part} {percent(row.plain, 1)} as they are{averaged}"
 
     told = "; ".join(words(row) for row in findings.accuracy)
     both = any(row.averaged is not None for row in findings.accuracy)
@@ -95,7 +96,7 @@ def _accuracy(findings: Findings) -> Section:
 def _distributions(findings: Findings) -> Section:
     images, (one, many), width = [], findings.kinds, min(720, distribution_width(findings.coordinates))
     for example in findings.examples:
-        caption = f"{example.label}; predicted {example.predicted}, {example.probability:.0%}"
+        caption = f"{example.label}; predicted {example.predicted}, {percent(example.probability)}"
         alt = f"Distribution of transformations for {_a(one)} of {example.label}"
         images.append(Image(distribution_figure(example, findings.coordinates), alt, caption, width=width))
     rings = [c.periodic for c in findings.coordinates]

@@ -18,6 +18,7 @@ from matplotlib.patches import Circle
 from matplotlib.ticker import MaxNLocator
 from PIL import Image as Pillow
 
+from ..utils.words import percent
 from .canvas import encode
 from .style import ACCENT, COLOURS, HAIRLINE, INK, MUTED, RC
 
@@ -135,7 +136,7 @@ def accuracy_figure(rows: Sequence[Accuracy], many: str = "images") -> bytes:
             axes.plot(ends, [y] * len(ends), color=BLUE, alpha=0.4, linewidth=5, zorder=2)
             for k, (value, colour) in enumerate(zip(ends, (MUTED, BLUE), strict=False)):
                 axes.plot(value, y, "o", color=colour, markersize=9 - 3 * k, zorder=3 + k, clip_on=False)
-                words = f"{100 * value:.1f} %"
+                words = percent(value, 1)
                 bold = "bold" if k == len(ends) - 1 else "normal"
                 axes.text(1.26 + 0.2 * k, y, words, transform=across, color=colour, weight=bold, **RIGHT)
         for k, (word, colour) in enumerate((("as they are", MUTED), ("averaged", BLUE))[: 1 + both]):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..utils.shapes import check_count, check_positive
+from ..utils.words import percent
 
 __all__ = ["Alarm", "Collapsed", "Diverged", "Watch"]
 
@@ -18,20 +19,20 @@ FALLEN = (
     "controller that holds it at a target), a smaller learning rate of the conditional, or a burn-in of the classifier."
 )
 CROWDED = (
-    "the entropy has fallen to {value:.3g} nats by step {step} (it began at {start:.3g}), with {edge:.0%} of the "
+    "the entropy has fallen to {value:.3g} nats by step {step} (it began at {start:.3g}), with {edge} of the "
     "sampled coordinates at their bounds: the distribution is wider than its range, and has collapsed to the edge of "
     "it. Try wider bounds, a smaller weight of the entropy, the width or the divergence, or a truncation."
 )
 LOST = (
-    "{value:.0%} of the sampled coordinates lie beyond the range of their transform by step {step}: the distribution "
+    "{value} of the sampled coordinates lie beyond the range of their transform by step {step}: the distribution "
     "is so wide that views have lost their inputs. Try a smaller weight of the divergence, a truncation, or bounds."
 )
 PINNED = (
-    "{value:.0%} of the sampled coordinates lie at their bounds by step {step}: the distribution is pinned to the edge "
+    "{value} of the sampled coordinates lie at their bounds by step {step}: the distribution is pinned to the edge "
     "of its range. Try wider bounds, a smaller weight of the entropy or the width, or a smaller learning rate."
 )
 EMPTY = (
-    "only {value:.0%} of the content of inputs is left in their prototypes by step {step}: prototypes are alike "
+    "only {value} of the content of inputs is left in their prototypes by step {step}: prototypes are alike "
     "because they are empty. Try a blur in the first steps, a greater weight of the invertibility, narrower bounds, a "
     "smaller learning rate, or another seed."
 )
@@ -125,13 +126,13 @@ class Watch:
         floor = -math.inf if self.alarm.floor is None else self.alarm.floor
         if self._due("entropy", entropy <= floor or entropy <= start - self.alarm.drop):
             words = CROWDED if edge >= self.alarm.crowded else FALLEN
-            found.append(words.format(value=entropy, step=step, start=start, edge=edge))
+            found.append(words.format(value=entropy, step=step, start=start, edge=percent(edge)))
         if self._due("edge", edge >= self.alarm.pinned):
-            found.append(PINNED.format(value=edge, step=step))
+            found.append(PINNED.format(value=percent(edge), step=step))
         if self._due("beyond", beyond >= self.alarm.lost):
-            found.append(LOST.format(value=beyond, step=step))
+            found.append(LOST.format(value=percent(beyond), step=step))
         if self._due("content", self.content <= self.alarm.empty):
-            found.append(EMPTY.format(value=self.content, step=step))
+            found.append(EMPTY.format(value=percent(self.content), step=step))
         return found
 
     @property
