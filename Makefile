@@ -31,7 +31,7 @@ format: setup  ## Format the code and repair what ruff can repair
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-demo: setup  ## Learn which turns leave pictures unchanged, and show it: demo/demo.html
+demo: setup  ## Learn which rotations leave pictures unchanged, and show it: demo/demo.html
 	$(BIN)/erlangen demo
 
 bench: setup  ## Run every benchmark; each writes benchmarks/results/<name>.json

@@ -138,8 +138,8 @@ def turned_digits(results: Path) -> str:
 
 
 def upright_and_turned(results: Path) -> str:
-    """A table of LTT's figure 7c: accuracies of photographs as they are, and turned by 90°."""
-    columns = {"upright, %": ({"angle": 0}, "accuracy"), "turned by 90°, %": ({"angle": 90}, "accuracy")}
+    """A table of LTT's figure 7c: accuracies of photographs as they are, and rotated by 90°."""
+    columns = {"upright, %": ({"angle": 0}, "accuracy"), "rotated by 90°, %": ({"angle": 90}, "accuracy")}
     return _by_method("ltt/figure7c", results, UPRIGHT, columns)
 
 

@@ -43,7 +43,7 @@ def audit_page(record: Mapping[str, Any], pictures: Sequence[Shown] = ()) -> str
     if pictures:
         sections["The worst inputs"] = [_worst(record, pictures)]
     sections["How it was measured"] = [_method(record)]
-    lead = "Does this model answer the same when an image is turned, moved, resized or recoloured?"
+    lead = "Does this model answer the same when an image is rotated, moved, resized or recoloured?"
     return page(f"Audit of {record['model']['name']}", lead, sections, record["provenance"])
 
 

@@ -31,8 +31,8 @@ SAYS = {
 LINES = {"plain": (MUTED, "--"), "plain, after mean-shift": (ACCENT, "-"), "averaged": (COLOURS[0], "-")}
 TITLE = "Which transformations leave a picture's meaning unchanged?"
 LEAD = (
-    "Two figures, upright or upside down: four classes. In training every picture is turned by at most 45° from the "
-    "prototype of its class. Turning is harmless until a picture is 90° from its prototype, where the other class "
+    "Two figures, upright or upside down: four classes. In training every picture is rotated by at most 45° from the "
+    "prototype of its class. Rotating is harmless until a picture is 90° from its prototype, where the other class "
     "begins; no method was told that. Three methods learned it from labels alone: these are their answers."
 )
 
@@ -120,7 +120,7 @@ def demo_picture(found: Demonstration) -> bytes:
             figure,
             0.03,
             0.338,
-            f"Mean-shift: {found.alignment.words} turned copies find the same pose, each by itself",
+            f"Mean-shift: {found.alignment.words} rotated copies find the same pose, each by itself",
             weight="bold",
         )
         _alignment(figure, found.alignment, (0.03, 0.02, 0.5, 0.3))
@@ -175,7 +175,7 @@ def _views(inputs: Sequence[Input]) -> Section:
         own = Image(encode(enlarge(one.image)), f"A {one.label}", f"{one.angle:+.0f}°", marked=True, width=104)
         views = [Image(encode(enlarge(view)), "A view of it", width=104) for view in one.views]
         rows.append(("", [own, *views]))
-    text = "Pictures, marked, and samples of what may be done to them: turns, and shifts of a pixel or two."
+    text = "Pictures, marked, and samples of what may be done to them: rotations, and shifts of a pixel or two."
     return Section("Samples", text, rows=rows, per_line=1 + max(len(one.views) for one in inputs))
 
 
@@ -185,7 +185,7 @@ def _steps(alignment: Alignment) -> Section:
         shown = [Image(encode(enlarge(image)), f"A copy after {step} steps", width=104) for image in images]
         rows.append((f"{'as they are' if step == 0 else f'step {step}'}: {gap:.1f}° apart (median)", shown))
     text = (
-        "Copies of one picture, turned over the whole range, of which the outer ones are turned twice as far as any "
+        "Copies of one picture, rotated over the whole range, of which the outer ones are rotated twice as far as any "
         f"in training. Each is moved to the middle of its own distribution, again and again: {alignment.words} meet. "
         "One that starts next to the other class may go to that class's pose."
     )
@@ -298,7 +298,7 @@ def _accuracy(axes: Axes, turned: Turned) -> None:
     for name, values in turned.accuracy.items():
         colour, style = LINES[name]
         axes.plot(turned.angles, values, style, color=colour, linewidth=1.8, label=name)
-    axes.set(xlim=(-90, 90), ylim=(0, 1.03), xlabel="turned by, from the prototype", ylabel="accuracy")
+    axes.set(xlim=(-90, 90), ylim=(0, 1.03), xlabel="rotated by, from the prototype", ylabel="accuracy")
     axes.set_xticks(range(-90, 91, 45), [f"{t}°".replace("-", "−") for t in range(-90, 91, 45)])
     axes.set_yticks((0, 0.5, 1), ("0", "50 %", "100 %"))
     axes.tick_params(length=0)
