@@ -123,7 +123,7 @@ def _views(findings: Findings) -> Section:
         own = Image(encode(enlarge(example.image)), alt, f"the {one}", marked=True, width=104)
         views = [Image(encode(enlarge(view)), "A transformed view of it", width=104) for view in example.views]
         rows.append((example.label, [own, *views]))
-    who = "drawn from its learned distribution" if findings.learned else "uniform within the bounds"
+    who = "drawn from the distribution learned for each" if findings.learned else "uniform within the bounds"
     text = f"{many.capitalize()} as they are, marked, and views of them, {who}."
     return Section("Views", text, rows=rows, per_line=1 + max(len(e.views) for e in findings.examples))
 
