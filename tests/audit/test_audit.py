@@ -242,6 +242,12 @@ def test_a_path_may_have_the_name_of_a_set(tmp_path, monkeypatch):
     assert audit(Halves(), Path("mnist"), ["flip"], settings=FEW).data["count"] == 3
 
 
+def test_levels_may_be_rounded():
+    x, y = halves()
+    x[0, 0, 0, :2] = torch.tensor([1 + 1e-6, -1e-6])
+    assert audit(Halves(), (x, y), ["flip"], settings=FEW).data["count"] == 24
+
+
 @pytest.mark.parametrize(
     ("data", "words"),
     [
@@ -277,7 +283,10 @@ def test_bad_data_is_a_sentence(data, words):
         ({"shear": [0.1, 50]}, r"transforms\['shear'\]: received 50; accepted are strengths from 0 to 3$"),
         ({"scale": [1e30]}, r"transforms\['scale'\]: received 1e\+30; accepted are strengths from 0.05 to 20$"),
         ({"scale": [2, 1e-9]}, "received 1e-09; accepted are strengths from 0.05 to 20$"),
-        ({"translation": [0.0625, 0.06251]}, r"received 0\.0625 and 0\.06251, which both are '6\.25 % of the side' in"),
+        (
+            {"translation": [0.0625, 0.062501]},
+            r"received 0\.0625 and 0\.062501, which both are '6\.25 % of the side' in",
+        ),
         (
             {"turn": Ladder(Blur, (1, 2), lambda s: [[s]], lambda s: "much")},
             r"transforms\['turn'\]: received 1\.0 and 2",

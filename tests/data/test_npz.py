@@ -27,6 +27,7 @@ def write(tmp_path):
         (np.moveaxis(COLOUR, 1, 3), (6, 3, 5, 4)),
         (GREY[..., None], (6, 1, 5, 4)),
         (COLOUR / 255, (6, 3, 5, 4)),
+        (COLOUR / 255 * (1 + 1e-6), (6, 3, 5, 4)),  # rounded
         (RNG.normal(size=(6, 9)), (6, 1, 9)),
         (RNG.normal(size=(6, 2, 9)).astype(np.float16), (6, 2, 9)),
     ],
@@ -97,7 +98,6 @@ def test_parts_share_their_classes(write):
         ({"x": np.zeros((6, 5, 4, 2)), "y": Y}, "accepted are images of 1 or 3 channels"),
         ({"x": COLOUR / 1.0, "y": Y}, r"accepted are images within \[0, 1\] or in uint8"),
         ({"x": np.full((6, 1, 4, 4), np.nan), "y": Y}, "received images from nan"),
-        ({"x": np.full((6, 1, 4, 4), 1.0000001), "y": Y}, "received images from 1.0000001 to 1.0000001;"),
         ({"x": np.full((6, 9), np.nan), "y": Y}, r"mine.npz: series\[0\]: received no values at all"),
         ({"x": np.full((6, 9), np.inf), "y": Y}, r"series\[0\]: received infinite values"),
         ({"x": np.zeros(6), "y": Y}, r"shape \(6,\)"),

@@ -30,7 +30,7 @@ from ..metrics import (
 )
 from ..metrics.outputs import measuring
 from ..transforms.warp import as_signal
-from ..utils.shapes import check_count, compute_dtype, describe
+from ..utils.shapes import check_count, check_unit, compute_dtype, describe
 from .findings import Worst
 from .labels import labels_of
 from .ladder import Step
@@ -204,13 +204,9 @@ def _images(data: DataSet) -> DataSet:
         accepted = "(B, C, H, W): x.movedim(-1, 1), and channels_last for a model that takes them last"
         raise ValueError(f"data: received {got}; accepted are images {accepted}")
     x = as_signal(data.x, "bilinear")
-    if not bool(((x >= 0) & (x <= 1)).all()):
-        low, high = float(x.min()), float(x.max())
-        raise ValueError(
-            f"data: received images from {low:.4g} to {high:.4g}; accepted are images in uint8 or in [0, 1], before "
-            "any normalisation, which belongs into preprocess (mean and std)"
-        )
-    return replace(data, x=x.to(compute_dtype(x)))
+    normalised = "any normalisation, which belongs into preprocess (mean and std)"
+    check_unit("data", x, f"images in uint8 or in [0, 1], before {normalised}")
+    return replace(data, x=x.to(compute_dtype(x)).clamp(0, 1))  # what rounding may have added
 
 
 def as_data(data: object, **options: Any) -> DataSet:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..utils.shapes import check_unit
 from .files import DataUnavailableError, naming
 from .sequences import Missing, Unequal, check_handling, stack_series
 from .sets import DataSet
@@ -152,9 +153,6 @@ def _signals(path: Path, x: np.ndarray) -> Tensor:
             "(N, H, W, C) or (N, C, H, W) in uint8, images (N, H, W, C) or (N, C, H, W) in floating-point, or "
             "series (N, L) of numbers or (N, C, L) in floating-point"
         )
-    if image and x.dtype.kind == "f" and not (x.min() >= 0 and x.max() <= 1):  # NaN is neither
-        got = f"images from {x.min().item()} to {x.max().item()}"  # all digits, of which the last may be too much
-        raise ValueError(f"{path}: received {got}; accepted are images within [0, 1] or in uint8")
     if x.ndim == 4 and x.shape[1] not in (1, 3):
         if x.shape[3] not in (1, 3):
             raise ValueError(f"{path}: received x of shape {x.shape}; accepted are images of 1 or 3 channels")
@@ -163,4 +161,8 @@ def _signals(path: Path, x: np.ndarray) -> Tensor:
         x = x[:, None]
     if not image:
         return torch.from_numpy(x.astype(np.float64))  # `stack_series` refuses what float32 cannot hold
-    return torch.from_numpy(np.ascontiguousarray(x if x.dtype == np.uint8 else x.astype(np.float32)))
+    levels = torch.from_numpy(np.ascontiguousarray(x if x.dtype == np.uint8 else x.astype(np.float32)))
+    if levels.dtype == torch.uint8:
+        return levels
+    check_unit(str(path), levels)
+    return levels.clamp(0, 1)  # what rounding may have added
