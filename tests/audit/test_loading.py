@@ -253,13 +253,17 @@ def test_what_is_no_model(tmp_path, name, words):
     [
         (lambda x: x, r"received the output a float64 tensor of shape \(5, 3, 8, 8\)"),
         (lambda x: x.flatten(1)[:3], r"accepted are floating-point logits \(5, K\)"),
-        (lambda x: x.mean((1, 2, 3))[:, None], "at least two classes"),
+        (lambda x: x.mean((1, 2, 3))[:, None], "two classes or more .for a single logit z, those of 0 and z"),
         (lambda x: x.flatten(1)[:, :4] / 0.0, "NaN or infinite logits for 5 of 5 inputs"),
         (
             lambda x: nn.functional.pad(x.flatten(1)[:, :4], (0, 1), value=-math.inf),
             "infinite logits for 5 of 5 images",
         ),
         (lambda x: "a word", "received the output str 'a word'"),
+        (
+            lambda x: (x[:, 0, 0], x),
+            r"tuple of a .* shape \(5, 8\) on cpu, a .* module that makes logits of what the model gives",
+        ),
         (
             nn.Conv2d(1, 4, 3),
             r"received images \(5, 3, 8, 8\), for which it fails .*set size, channels, channels_last, range, mean and",

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..metrics.outputs import are_probabilities, classify, measuring
+from ..metrics.outputs import are_probabilities, check_several, classify, measuring
 from ..utils.errors import is_memory, reason
 from ..utils.shapes import describe
 from .loading import load_model, scores_of
@@ -189,10 +189,7 @@ class Subject(nn.Module):
             self.differentiable = self._differentiable(x)  # after the model has worked for these images
         self.classes = found.shape[1]
         self.random = not torch.allclose(found, again, rtol=1e-3, atol=1e-4)  # rounding may depend on the threads
-        if self.classes < 2:
-            raise ValueError(
-                f"model: received the output {describe(found)}; accepted are logits of at least two classes"
-            )
+        check_several(found)
         self.probabilities = are_probabilities(found)
 
 

@@ -73,7 +73,8 @@ def classify(model: Model, x: Tensor) -> Tensor:
     if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != len(x) or not logits.is_floating_point():
         raise ValueError(
             f"model: received the output {describe(output)} for {len(x)} inputs; "
-            f"accepted are floating-point logits ({len(x)}, K), or an object with such log_probs"
+            f"accepted are floating-point logits ({len(x)}, K), or an object with such log_probs; otherwise pass "
+            "a module that makes logits of what the model gives"
         )
     bad = int((~logits.amax(1).isfinite()).sum())
     if bad:

@@ -37,6 +37,8 @@ def describe(x: object) -> str:
     """Says what was received, in words short enough for an error message."""
     if isinstance(x, Tensor):
         return f"a {str(x.dtype).removeprefix('torch.')} tensor of shape {tuple(x.shape)} on {x.device}"
+    if isinstance(x, tuple | list) and any(isinstance(part, Tensor) for part in x):
+        return f"{type(x).__name__} of {', '.join(map(describe, x))}"
     words = repr(x)
     if len(words) > LONG:
         words = f"{' '.join(words.split())[:LONG]}…"
