@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 from torch import Tensor, nn
 
 from ..base import Claim, Row, Rows, experiment
@@ -99,7 +100,9 @@ def show(rows: Rows) -> Figure:
             chosen = np.flatnonzero(labels == digit)[:1]
             for orbit in points[:, chosen].transpose(1, 0, 2):
                 panel.plot(*orbit.T, "o-", color="black", markersize=5, linewidth=1)
-                panel.annotate(str(digit), orbit[0], fontsize=11, weight="bold")
+                halo = [withStroke(linewidth=3, foreground="white")]
+                place = {"xytext": (6, 6), "textcoords": "offset points"}
+                panel.annotate(str(digit), orbit[0], fontsize=11, weight="bold", path_effects=halo, zorder=4, **place)
         panel.set(title=f"{row['method']}, spread of copies {row['spread']:.2f}", xticks=[], yticks=[])
     return figure
 
