@@ -82,6 +82,8 @@ def test_noise_is_no_failure():
         ("flip", {}, "received None and None"),
         ("flip", {"at_least": 1, "at_most": 1}, "accepted is one of them"),
         ("flip", {"at_least": float("nan")}, "received nan; accepted is a finite number"),
+        ("flip", {"metric": "ece", "at_most": 5}, "received 5; accepted is a number from 0 to 1, as ece is"),
+        ("flip", {"at_least": 95}, "from 0 to 1, as consistency is: 0.05 is five percent"),
         ("flip", {"metric": "speed", "at_least": 1}, "metric: received 'speed'"),
         ("flip", {"metric": "si", "at_least": 1, "settings": Settings(saliency=0)}, "settings: received saliency=0"),
         (

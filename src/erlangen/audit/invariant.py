@@ -17,6 +17,8 @@ from .subject import Preprocess
 
 __all__ = ["BrokenClaimError", "assert_invariant"]
 
+SHARES = ("accuracy", "consistency", "si", "ece")  # metrics from 0 to 1
+
 
 class BrokenClaimError(AssertionError):
     """A limit is missed; `found` is what was measured, by strength."""
@@ -57,13 +59,7 @@ def assert_invariant(
         What was measured, by strength.
     """
     __tracebackhide__ = True  # a reader of a failure wants the claim, not how it is checked
-    if metric not in METRICS:
-        raise ValueError(f"metric: received {metric!r}; accepted is one of {', '.join(METRICS)}")
-    if (at_least is None) == (at_most is None):
-        raise ValueError(f"at_least, at_most: received {at_least!r} and {at_most!r}; accepted is one of them")
-    limit = at_most if at_least is None else at_least
-    if not isinstance(limit, Real) or not math.isfinite(limit):
-        raise ValueError(f"at_least, at_most: received {limit!r}; accepted is a finite number")
+    limit = _limit(metric, at_least, at_most)
     preprocess, settings = given(preprocess, settings)
     if metric == "si" and settings.saliency == 0:
         raise ValueError("settings: received saliency=0 for the metric 'si'; accepted is a number of images > 0")
@@ -82,6 +78,21 @@ def assert_invariant(
         message = f"{metric} of {case.subject.name} should be {words}, but is\n  " + "\n  ".join(misses)
         raise BrokenClaimError(message, found)
     return found
+
+
+def _limit(metric: str, at_least: float | None, at_most: float | None) -> Real:
+    """The one limit that is given, if a claim of the metric may have it."""
+    if metric not in METRICS:
+        raise ValueError(f"metric: received {metric!r}; accepted is one of {', '.join(METRICS)}")
+    if (at_least is None) == (at_most is None):
+        raise ValueError(f"at_least, at_most: received {at_least!r} and {at_most!r}; accepted is one of them")
+    limit = at_most if at_least is None else at_least
+    if not isinstance(limit, Real) or not math.isfinite(limit):
+        raise ValueError(f"at_least, at_most: received {limit!r}; accepted is a finite number")
+    if metric in SHARES and not 0 <= limit <= 1:  # percent: at most 5 would hold of any model
+        accepted = f"from 0 to 1, as {metric} is: 0.05 is five percent"
+        raise ValueError(f"at_least, at_most: received {limit!r}; accepted is a number {accepted}")
+    return limit
 
 
 def _steps(transform: object, case: Case) -> list[Step]:
