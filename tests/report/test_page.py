@@ -94,3 +94,9 @@ def test_where_it_comes_from():
     text = page("T", "", {}, about=about)
     assert "commit aaaaaaaaaaaa (changed)" in text
     assert "thing 3" in text
+
+
+def test_no_line_begins_with_a_percent_sign():
+    card = Section("One", "5 % of all", "6 % more", code="7 % 2", facts={"level": "95 %"})
+    text = page("Title", "Lead", {"": [card]})
+    assert all(words in text for words in ("5\xa0% of all", "6\xa0% more", "95\xa0%", "7 % 2"))

@@ -18,7 +18,7 @@ from erlangen.report.run_figures import Accuracy, Coordinate, Example, class_lab
 )
 def test_accuracies_can_be_read_where_the_figure_is_cut(rows, words):
     page = run_page(Findings("a run", "", {"seed": "0"}, rows, ()))
-    assert f'<p class="note">{words}' in page
+    assert f'<p class="note">{words}' in page.replace("\xa0", " ")
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -76,5 +77,6 @@ def page(
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["whole"] = lambda words: re.sub(r"(?<=\d) (?=%)", "\u00a0", words)  # no % begins a line
     about = provenance() if about is None else about
     return environment.get_template("page.html").render(title=title, lead=lead, sections=sections, about=about)
