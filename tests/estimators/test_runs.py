@@ -69,7 +69,7 @@ def test_crops_and_colours():
         ({"affine": 1.0}, "a range for 'affine'"),
         ({"crop": 2.0}, "smallest size, between 0 and 1"),
         ({"angle": (1.0, 2.0)}, "holds 0"),
-        ({"angle": 7.0}, "at most one turn"),
+        ({"angle": 7.0}, r"at most one turn, such as angle from -3\.142 to 3\.142 \(-180° to 180°\)$"),
         ({"tx": 0.0}, "low < high"),
         ({"tx": -0.2}, "transform: received tx from 0.2 to -0.2"),
         ({"tx": "far"}, "transform: received tx with 'far'"),

@@ -181,4 +181,4 @@ def _check_range(name: str, value: float | tuple[float, ...]) -> None:
         raise ValueError(f"{got}; accepted is a range within ±{reach:g}")
     turn = TURNS.get(name, math.inf)
     if high - low > turn * (1 + ROUNDED):
-        raise ValueError(f"{got}; accepted is at most one turn, {turn:.4g} in all")
+        raise ValueError(f"{got}; accepted is at most one turn, such as {told(name, -turn / 2, turn / 2)}")
