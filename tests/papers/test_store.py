@@ -177,7 +177,7 @@ def test_the_report_has_paper_ours_and_spread_side_by_side():
     assert "| 2.90 | yes |" in section(TOY, Results(two[0].runs, below[1:]), "x.png")
     assert "![toy/table](x.png)" in text
     assert "2 runs, 6 s on" in text
-    assert "scale 50%" in text
+    assert "scale 50 %" in text
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,8 @@ def accuracies(
             where: Any = {"xy": (0.02, line), "xycoords": ("axes fraction", "data"), "va": "center"}
             axes.annotate(f"◂ {np.mean(far):.0f}", color=MUTED, fontsize=8, **where)
     for colour, samples in zip(COLOURS, kinds, strict=False):
-        axes.plot([], [], "o", color=colour, label=several(samples, "view"))
+        if any(row["samples"] == samples for row in rows):
+            axes.plot([], [], "o", color=colour, label=several(samples, "view"))
     axes.plot([], [], "|", color=MUTED, markersize=12, markeredgewidth=2, label="the paper's")
     axes.set(yticks=range(len(paper)), yticklabels=list(paper), xlabel="accuracy, %")
     axes.margins(x=0.08)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..utils.io import plain, write_bytes
-from ..utils.words import several
+from ..utils.words import percent, several
 from .base import Claim, Experiment, Rows, experiments
 from .draw import png
 from .pages import ours, renew
@@ -83,7 +83,7 @@ def _origin(experiment: Experiment, stored: Results) -> str:
     commits = ", ".join(sorted({(a["commit"] or "unknown")[:10] + ("*" if a["dirty"] else "") for a in about}))
     names = ", ".join(sorted({a["device_name"] for a in about}))
     scales = sorted({row["scale"] for row in stored.rows if row.get("scale") is not None})
-    scale = f"{scales[0]:.0%}" if len(set(scales)) == 1 else f"{scales[0]:.0%} to {scales[-1]:.0%}"
+    scale = " to ".join(percent(share) for share in dict.fromkeys((scales[0], scales[-1])))
     file = path_of(experiment, Path("results")).as_posix()
     day = max(a["time"] for a in about)[:10]
     took = f"{several(len(about), 'run')}, {seconds:.0f} s"

@@ -1,4 +1,4 @@
-r"""Figure 3: where networks look, over the orbit of an input, with all maps turned back to one orientation.
+r"""Figure 3: where networks look, over the orbit of an input, with all maps rotated back to one orientation.
 
 In the paper the maps of augmentation (DA) differ from copy to copy of a digit, and those of invariance regularisation
 (IR) agree; figure 1 shows the same for tied weights (WT). The networks are those of table 1, with *ours* beside them.

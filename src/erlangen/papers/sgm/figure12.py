@@ -104,7 +104,7 @@ def show(rows: Rows) -> Figure:
         panel.fill_between(places, row["law"], step="mid", color=COLOURS[0], alpha=0.3, label="law")
         panel.step(places, row["read"], where="mid", color=COLOURS[1], linewidth=1, label="read off")
         panel.set(title=f"{shape}: {factor}", xticks=[], yticks=[])
-    axes[0].legend(frameon=False, fontsize=8)
+    axes[8].legend(frameon=False, fontsize=8, loc="upper left")  # hearts are never small
     return figure
 
 
