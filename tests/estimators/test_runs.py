@@ -530,6 +530,8 @@ def test_sets_of_the_archives_that_no_list_has(tmp_path, monkeypatch, caplog):
         ),
         ("own.npz", {"label": "kind"}, "label: received 'kind' for the file .*; accepted for a .csv file only"),
         ("own.csv", {"size": 32}, "size: received 32 for the file .*; accepted for folders of pictures only"),
+        ("own.csv", {"unreadable": "skip"}, "unreadable: received skip for the file .*; accepted for folders of pict"),
+        ("images.npz", {"missing": "drop"}, "missing: received 'drop' for the images in .*; accepted for series only"),
         (".", {"unequal": "pad"}, "unequal: received 'pad' for the folder '.'; accepted for series only"),
         ("glyphs", {"unequal": "cut"}, "unequal: received 'cut'; accepted is one of 'raise', 'resample', 'pad'"),
     ],
@@ -538,6 +540,7 @@ def test_what_reading_would_not_heed_is_refused(data, bad, message, tmp_path, mo
     monkeypatch.chdir(tmp_path)
     for name in ("own.npz", "own.csv"):
         (tmp_path / name).touch()
+    np.savez("images.npz", x=np.full((8, 9, 9), 200, np.uint8), y=np.arange(8) % 2)
     with pytest.raises(ValueError, match=message):
         prepare(RunConfig(data=data, **bad))
 

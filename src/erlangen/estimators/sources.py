@@ -70,6 +70,8 @@ def load_parts(config: RunConfig) -> tuple[DataSet, DataSet | None, Size]:
         _check_heeded(config, f"the file {source!r}", _options(path))
         options = {name: value for name in _options(path) if (value := getattr(config, name)) is not None}
         train = load(path, **options)
+        if train.x.ndim == 4:
+            _check_heeded(config, f"the images in {source!r}", ())
         arrays = array_names(path) if path.suffix.lower() == ".npz" else []
         _warn_of_unread(config, [f"x_{name} in {path}" for name in VALIDATION if f"x_{name}" in arrays])
         return train, load(path, "test", **options) if _has_test(path) else None, None
@@ -221,7 +223,8 @@ def _options(path: Path) -> tuple[str, ...]:
 def _check_heeded(config: RunConfig, what: str, heeded: Sequence[str]) -> None:
     """Raises a `ValueError` for settings that have no effect on how this is read."""
     if "size" not in heeded:
-        _check_folder(what, _for_folders(config.size, config.background))
+        skips = None if config.unreadable == "raise" else config.unreadable
+        _check_folder(what, {**_for_folders(config.size, config.background), "unreadable": skips})
     kinds = dict.fromkeys(HANDLING, "series") | dict.fromkeys(COLUMNS, "a .csv file")
     for name, kind in kinds.items():
         given, usual = getattr(config, name), getattr(RunConfig, name)
