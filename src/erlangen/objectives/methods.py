@@ -64,23 +64,23 @@ class Method:
 
     Attributes:
         about: what it does, in a sentence.
-        learned: whether its distribution is learned.
-        averages: whether its predictions are averaged over views.
-        alpha: the weight of the entropy, the width or the divergence, unless one is given; None if there is none.
         conditional: makes the distribution, from a transform and the channels of an image or a series.
         objective: makes what trains it.
+        alpha: the weight of the entropy, the width or the divergence, unless one is given; None if there is none.
         averaging: how predictions are averaged, where it differs from the defaults of `Averaged`.
+        learned: whether its distribution is learned.
+        averages: whether its predictions are averaged over views.
         rate: the learning rate of `fast`, as a share of the classifier's.
         fast: what learns at that rate, see `AveragedObjective.parameter_groups`.
     """
 
     about: str
-    learned: bool
-    averages: bool
-    alpha: float | None
     conditional: Callable[[Transform, int], Conditional]
     objective: Callable[[Averaged, Terms], AveragedObjective]
+    alpha: float | None = None
     averaging: Mapping[str, Any] = field(default_factory=dict)
+    learned: bool = True
+    averages: bool = True
     rate: float = 1.0
     fast: tuple[str, ...] = ("conditional",)
 
@@ -166,49 +166,70 @@ def _instaaug(averaged: Averaged, terms: Terms) -> AveragedObjective:
 METHODS: dict[str, Method] = {
     "flow": Method(
         "Learning to Transform: a normalising flow gives each input its own distribution of transformations.",
-        *(True, True, 0.3, _flow, _learning_to_transform),
+        _flow,
+        _learning_to_transform,
+        alpha=0.3,
     ),
     "flow-code": Method(
         "Learning to Transform as in its published code: logits are averaged, in training under one cross-entropy, and "
         "in evaluation over the unmodified image and views that were chosen because they lie near it.",
-        *(True, True, 0.1, _published_flow, _published_code),
-        {"space": "logit", "identity": "eval", "rejection": 1.0},
+        _published_flow,
+        _published_code,
+        alpha=0.1,
+        averaging={"space": "logit", "identity": "eval", "rejection": 1.0},
     ),
     "augerino": Method(
         "Augerino: one range of transformations is learned for all inputs.",
-        *(True, True, 0.1, _one_range, _augerino),
+        _one_range,
+        _augerino,
+        alpha=0.1,
         rate=FASTER,
     ),
     "lila": Method(
         "LILA: one range of transformations is learned for all inputs, by the marginal likelihood of the labels.",
-        *(True, True, None, _one_range, _lila, {"space": "logit"}),
+        _one_range,
+        _lila,
+        averaging={"space": "logit"},
         rate=FASTER,
         fast=("conditional", "prior"),
     ),
     "instaaug": Method(
         "InstaAug: each input has its own range of each coordinate.",
-        *(True, True, 0.2, _box, _instaaug),
+        _box,
+        _instaaug,
+        alpha=0.2,
     ),
     "stn": Method(
         "Spatial transformer: a single transformation for each input.",
-        *(True, True, None, _point, _pstn),
+        _point,
+        _pstn,
         rate=SLOWER,
     ),
     "pstn": Method(
         "P-STN: a transformation for each input, with an uncertainty over which predictions are averaged.",
-        *(True, True, 1e-3, _student, _pstn),
+        _student,
+        _pstn,
+        alpha=1e-3,
         rate=SLOWER,
     ),
     "affine": Method(
         "Augmentation by hand: training on transformations uniform within the bounds, prediction without them.",
-        *(False, False, None, _whole_range, lambda averaged, terms: HandMade(averaged)),
+        _whole_range,
+        lambda averaged, terms: HandMade(averaged),
+        learned=False,
+        averages=False,
     ),
     "tta": Method(
         "Test-time augmentation: plain training, prediction averaged over transformations uniform within the bounds.",
-        *(False, True, None, _whole_range, lambda averaged, terms: Plain(averaged)),
+        _whole_range,
+        lambda averaged, terms: Plain(averaged),
+        learned=False,
     ),
     "none": Method(
         "The classifier alone.",
-        *(False, False, None, _whole_range, lambda averaged, terms: Plain(averaged)),
+        _whole_range,
+        lambda averaged, terms: Plain(averaged),
+        learned=False,
+        averages=False,
     ),
 }

@@ -161,7 +161,10 @@ CROPS = {
     ),
     "instaaug-321": Method(
         "InstaAug: every image has its own probabilities of 321 crops.",
-        *(True, True, 0.02, _crop_choice, _crop_band, SAMPLED),
+        _crop_choice,
+        _crop_band,
+        alpha=0.02,
+        averaging=SAMPLED,
     ),
     "flow-crop": replace(METHODS["flow"], conditional=lambda t, channels: RealNVP.over(t, **_scores(channels))),
     "flow-321": replace(
