@@ -165,3 +165,17 @@ def test_models_depend_on_the_code_of_their_data(monkeypatch):
     figure12.trained([], "cpu")
     named = [{Path(file).stem for file in code} for code in told]
     assert named == [{"poses", "classify", "recipes"}, {"figure12", "frozen"}]
+
+
+def test_words_about_code_do_not_change_the_name_of_a_model(tmp_path):
+    file, names = tmp_path / "code.py", []
+    for text in (
+        '"""One."""\n\n\ndef f():\n    """Two."""\n    return 1\n',
+        '"""Two."""\n\n\ndef f():\n    # why\n    return 1\n',
+        '"""One."""\n\n\ndef f():\n    """Two."""\n    return 2\n',
+        '"""One."""\n\n\ndef f():\n    return "Two."\n',
+    ):
+        file.write_text(text)
+        names.append(cache.digest(Kind(), "cpu", (str(file),)))
+    assert names[0] == names[1]
+    assert len(set(names)) == 3

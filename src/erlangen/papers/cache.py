@@ -5,6 +5,7 @@ A training that is cut short leaves its checkpoints beside them, and the next go
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import shutil
@@ -151,8 +152,7 @@ def _write(path: Path, module: nn.Module, extra: dict[str, Tensor]) -> None:
 def digest(config: Any, device: str, code: Sequence[str]) -> str:
     """A name for a configuration, the kind of device, the precision and the code that trains."""
     about = [type(config).__name__, plain(config), torch.device(device).type, str(torch.get_default_dtype())]
-    own = [Path(file).read_text(encoding="utf-8") for file in code]
-    text = json.dumps([*about, _code(), *own], sort_keys=True)
+    text = json.dumps([*about, _code(), *(_statements(Path(file)) for file in code)], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
@@ -160,5 +160,14 @@ def digest(config: Any, device: str, code: Sequence[str]) -> str:
 def _code() -> str:
     package = Path(root).parent
     files = sorted(path for name in TRAINS for path in (package / name).rglob("*.py"))
-    content = b"".join(path.relative_to(package).as_posix().encode() + path.read_bytes() for path in files)
-    return hashlib.sha256(content).hexdigest()
+    content = "".join(path.relative_to(package).as_posix() + _statements(path) for path in files)
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def _statements(path: Path) -> str:
+    """The code of a file. Its comments and docstrings may be put better without a model being trained again."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            del node.body[: ast.get_docstring(node, clean=False) is not None]
+    return ast.dump(tree)
