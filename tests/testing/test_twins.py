@@ -445,8 +445,8 @@ class IsALoop(Shifts):
         self.table = torch.tensor(rows)
         self.inverses = torch.arange(5)
 
-    def columns(self, width, device):
-        return torch.arange(width).expand(5, width)
+    def pixels(self, size, device):
+        return torch.arange(size[-1]).expand(5, -1)
 
 
 @twin("g∘g⁻¹ is not e", check_finite_group)
@@ -457,8 +457,8 @@ class InvertsNothing(Four):
 
 @twin("act\\(g∘h\\)", check_finite_group)
 class FlipsByShifting(Flips):
-    def columns(self, width, device):
-        forwards = torch.arange(width)
+    def pixels(self, size, device):
+        forwards = torch.arange(size[-1])
         return torch.stack((forwards, forwards.roll(3)))
 
 
