@@ -10,7 +10,7 @@ from erlangen.data import glyphs
 from erlangen.estimators import SymmetryFinder
 from erlangen.estimators.symmetry_errors import by_chance, density_errors, density_moves, following, pose_errors, untold
 from erlangen.models import SymmetryModel
-from erlangen.objectives.prototypes import Chance
+from erlangen.objectives.moves import moves_within
 from erlangen.transforms import HSV, Affine, Product
 from erlangen.utils.seeds import seeded
 
@@ -43,7 +43,7 @@ def test_a_pose_that_stays_errs_by_all_of_the_transformation(group):
     with seeded(0):
         error = pose_errors(model, ranges, x)
     with seeded(0):
-        moved = group.element_log(Chance(model.group, ranges)(1, x)[0])
+        moved = group.element_log(moves_within(model.group, ranges)(len(x)))
     torch.testing.assert_close(error, moved)
 
 

@@ -8,8 +8,7 @@ import torch
 from erlangen.distributions import Gaussian
 from erlangen.models import SymmetryModel
 from erlangen.objectives import Blur, KnownPoses, PrototypeInference, TransformLikelihood, TwoStages
-from erlangen.objectives.equivariance import Moves
-from erlangen.objectives.prototypes import Chance
+from erlangen.objectives.moves import moves_along, moves_within
 from erlangen.transforms import HSV, Affine, Product, TimeAffine
 
 from ..models.poses import Blind, blobs, centred, trembling
@@ -38,9 +37,9 @@ def test_the_loss_is_equation_24_by_hand():
     torch.manual_seed(5)
     loss = objective((x,))["loss"]
     torch.manual_seed(5)
-    group, one = model.group, objective.chance(2, x)
+    group, one = model.group, objective.moves(2, len(x))
     _ = torch.randn(2 * len(x), 2)  # what sampled poses use
-    two = objective.chance(2, x)
+    two = objective.moves(2, len(x))
     f = [group.element(model.pose(group.act(g, x).flatten(0, 1)).median).unflatten(0, (2, 3)) for g in (one, two)]
     whole = torch.linalg.inv(two) @ f[1] @ torch.linalg.inv(f[0]) @ one
     torch.testing.assert_close(loss, (group.act(whole, x) - x).square().mean())
@@ -337,9 +336,9 @@ def test_a_group_of_ones_own_may_have_angles_in_degrees():
         def element(self, v):
             return super().element(v * math.pi / 180)
 
-    assert Chance(Degrees()).ranges.flatten().tolist() == pytest.approx([-180, 180])
-    assert Chance(Degrees(), {"angle": 45}).ranges.flatten().tolist() == [-45, 45]
-    assert Moves(Degrees(), {"angle": 45}).ranges.flatten().tolist() == [-45, 45]
+    assert moves_within(Degrees()).ranges.flatten().tolist() == pytest.approx([-180, 180])
+    assert moves_within(Degrees(), {"angle": 45}).ranges.flatten().tolist() == [-45, 45]
+    assert moves_along(Degrees(), {"angle": 45}).ranges.flatten().tolist() == [-45, 45]
 
 
 def test_the_content_of_images_of_one_colour_each_is_their_colour():

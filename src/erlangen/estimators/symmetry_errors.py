@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..metrics import wasserstein
 from ..models import SymmetryModel
-from ..objectives.prototypes import Chance
+from ..objectives.moves import moves_within
 from ..report.symmetries import middle_of
 from ..transforms import Affine, Group, Product
 from ..utils.seeds import generator
@@ -42,7 +42,7 @@ def pose_errors(model: SymmetryModel, ranges: Mapping[str, tuple[float, float]],
         x: inputs, `(B, ...)`; the result has `(B, d)`.
     """
     group, x = model.group, model.signal(x)
-    moved = Chance(group, ranges).to(x.device)(1, x)[0]
+    moved = moves_within(group, ranges).to(x.device)(len(x))
     found = group.inverse(model.element(group.act(moved, x)))
     return _coordinates(group, group.compose(found, group.compose(moved, model.element(x))))
 
@@ -61,7 +61,7 @@ def density_moves(model: SymmetryModel, ranges: Mapping[str, tuple[float, float]
     """
     group, x = model.group, model.signal(x)
     near = {name: (low / 2, high / 2) for name, (low, high) in ranges.items()}
-    moved = Chance(group, near).to(x.device)(1, x)[0]
+    moved = moves_within(group, near).to(x.device)(len(x))
     before, after = (model.density(each).sample((MEDIAN,)).median(0).values for each in (x, group.act(moved, x)))
     return torch.stack((_coordinates(group, moved), after - before), 1)
 

@@ -19,11 +19,12 @@ from torch import Tensor, nn
 from ..distributions import Conditional, Points
 from ..models import Prediction
 from ..transforms import Group, Transform
-from ..transforms.base import Bounds, resolve_bounds
+from ..transforms.base import Bounds
 from ..transforms.warp import as_signal
-from ..utils.shapes import check_weight, describe
+from ..utils.shapes import check_weight
+from .moves import moves_along
 
-__all__ = ["Equivariance", "Moves", "after_undoing", "divergence"]
+__all__ = ["Equivariance", "after_undoing", "divergence"]
 
 
 @torch.no_grad()
@@ -67,37 +68,6 @@ def divergence(
     return (weights * each).sum(0).mean(), (weights * inside).sum(0).mean()
 
 
-class Moves(nn.Module):
-    """Elements of a group, uniform within ranges of its coordinates.
-
-    Args:
-        transform: a group with continuous coordinates; an angle among `turns` must be periodic, as that of a factored
-            `Affine`.
-        turns: the range of each coordinate in which inputs are moved, by name: (low, high), or b for (-b, b). The whole
-            circle of angles if None.
-    """
-
-    ranges: Tensor
-
-    def __init__(self, transform: Transform, turns: Bounds | None = None) -> None:
-        super().__init__()
-        if not isinstance(transform, Group) or transform.support.is_discrete:
-            accepted = "a Group with continuous coordinates"
-            raise ValueError(f"transform: received {describe(transform)}; accepted is {accepted}")
-        if turns is None and "angle" not in transform.names:
-            got = f"None for {', '.join(transform.names)}"
-            raise ValueError(
-                f"turns: received {got}; accepted are ranges of coordinates, or None where one is an angle"
-            )
-        self.group = transform
-        self.register_buffer("ranges", _ranges(transform, {"angle": math.pi} if turns is None else turns), False)
-
-    def forward(self, count: int, like: Tensor) -> Tensor:
-        """Random elements, `(count, *element_shape)`."""
-        low, high = self.ranges.to(like.dtype)
-        return self.group.element(low + (high - low) * torch.rand(count, len(low), dtype=low.dtype, device=low.device))
-
-
 class Equivariance(nn.Module):
     r"""A price on how far a conditional is from equivariance, $\lambda\, \mathbb{E}_h\, \mathrm{KL}$, see `divergence`.
 
@@ -108,37 +78,20 @@ class Equivariance(nn.Module):
     classifier, so $\lambda$ should not be far above the weight of the entropy.
 
     Args:
-        transform: a group, see `Moves`.
+        transform: a group, see `moves_along`.
         weight: $\lambda$, in units of the loss per nat.
-        turns: how far inputs are moved, see `Moves`.
+        turns: how far inputs are moved, see `moves_along`.
     """
 
     def __init__(self, transform: Transform, weight: float = 0.1, turns: Bounds | None = None) -> None:
         super().__init__()
-        self.moves, self.weight = Moves(transform, turns), check_weight("weight", weight)
+        self.moves, self.weight = moves_along(transform, turns), check_weight("weight", weight)
 
     def forward(
         self, conditional: Conditional, x: Tensor, points: Points | Prediction
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """What is added to the loss, and what of it is logged: the divergence, and the share that has a density."""
         x = as_signal(x, "bilinear", points.v)
-        far, inside = divergence(conditional, self.moves.group, x, self.moves(len(x), points.v), points=points)
+        h = self.moves(len(x), dtype=points.v.dtype)
+        far, inside = divergence(conditional, self.moves.group, x, h, points=points)
         return self.weight * far, {"equivariance": far, "inside": inside}
-
-
-def _ranges(group: Group, turns: Bounds) -> Tensor:
-    """The ranges of all coordinates, `(2, d)`; those that are not named stay at the identity."""
-    if unknown := [name for name in turns if name not in group.names]:
-        raise ValueError(f"turns: received a range for {unknown}; accepted are the coordinates {list(group.names)}")
-    places = [group.names.index(name) for name in turns]
-    if [i for i in places if group.names[i] == "angle" and not group.periodic[i]]:
-        # The exponential of a great angle has no logarithm, or one on another branch.
-        accepted = "one whose angle is periodic (Affine with factored=True, within a whole turn)"
-        raise ValueError(f"transform: received {group!r}; accepted is {accepted}")
-    ranges = group.origin.expand(2, -1).clone()
-    own = {group.names[i]: tuple(group.bounds[:, i].tolist()) for i in places}
-    try:
-        ranges[:, places] = resolve_bounds(tuple(turns), own, turns).to(ranges)
-    except ValueError as error:
-        raise ValueError(f"turns, as {error}") from None
-    return ranges

@@ -13,7 +13,8 @@ from ..transforms import Transform
 from ..transforms.base import Bounds
 from ..transforms.warp import as_signal
 from .base import Objective, check_spread, trainable
-from .equivariance import Moves, after_undoing
+from .equivariance import after_undoing
+from .moves import Moves, moves_along
 
 __all__ = ["PoseLikelihood"]
 
@@ -31,8 +32,8 @@ class PoseLikelihood(Objective):
 
     Args:
         conditional: q, over the coordinates of the group.
-        transform: the group, see `Moves`.
-        turns: how far inputs are moved, see `Moves`; the whole circle of angles if None.
+        transform: the group, see `moves_along`.
+        turns: how far inputs are moved, see `moves_along`; the whole circle of angles if None.
         before: what is done to inputs before they are moved, such as `models.Mirror()`; nothing if None.
     """
 
@@ -45,7 +46,7 @@ class PoseLikelihood(Objective):
         before: nn.Module | None = None,
     ) -> None:
         super().__init__()
-        self.conditional, self.moves, self.before = conditional, Moves(transform, turns), before or nn.Identity()
+        self.conditional, self.moves, self.before = conditional, moves_along(transform, turns), before or nn.Identity()
         check_over(conditional, transform)
         _check_undone(self.moves)
 
@@ -57,7 +58,7 @@ class PoseLikelihood(Objective):
         """The loss, and the share of the moves whose inverse has a density; labels are not looked at."""
         group = self.moves.group
         x = self.before(as_signal(batch[0], "bilinear", group.bounds))
-        h = self.moves(len(x), group.bounds)
+        h = self.moves(len(x))
         with torch.no_grad():
             moved = group.act(h, x)
         q = self.conditional(moved)

@@ -10,12 +10,13 @@ from torch import Tensor, nn
 
 from ..models import SymmetryModel
 from ..transforms import HSV, Group
-from ..transforms.base import Bounds, resolve_bounds
+from ..transforms.base import Bounds
 from ..utils.compiling import uncompiled
 from ..utils.shapes import check_count, check_weight, describe
 from .base import Counted
+from .moves import moves_within
 
-__all__ = ["Blur", "Chance", "PrototypeInference", "check_model", "on_lines", "trained_of"]
+__all__ = ["Blur", "PrototypeInference", "check_model", "on_lines", "trained_of"]
 
 
 CELLS = 8  # along a side, of the grid on which content is compared
@@ -115,8 +116,8 @@ class PrototypeInference(Counted):
             raise ValueError(f"blur: received {describe(blur)}; accepted is a Blur, or None")
         self.model, self.symmetric = model, symmetric
         self.samples, self.blur = check_count("samples", samples), blur
-        self.chance = Chance(model.group, ranges)
-        _check_followed(self.chance.ranges, model)
+        self.moves = moves_within(model.group, ranges)
+        _check_followed(self.moves.ranges, model)
         self.register_buffer("linear", on_lines(model.group), persistent=False)
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
@@ -127,11 +128,11 @@ class PrototypeInference(Counted):
         """The loss and its parts; labels are not looked at."""
         group = self.model.group
         x, priced = self._begin(self.model.signal(batch[0]))
-        moved = self.chance(self.samples, x)
+        moved = self.moves(self.samples, len(x))
         seen, v = self._pose(x, moved)
         first = group.element(v)
         if self.symmetric:
-            other = self.chance(self.samples, x)
+            other = self.moves(self.samples, len(x))
             second = group.compose(group.inverse(other), group.element(self._pose(x, other)[1]))
         else:
             second = group.element(self.model.pose(x).rsample())
@@ -193,30 +194,6 @@ class PrototypeInference(Counted):
             away = x - x.mean((0, *range(2, x.ndim)), keepdim=True)
             share = _coarse(back - x).square().mean() / _coarse(away).square().mean().clamp_min(1e-12)
         return lost, 1 - share.clamp(0, 1)
-
-
-class Chance(nn.Module):
-    """Random transformations, uniform within ranges of coordinates.
-
-    Args:
-        group: the transformations.
-        ranges: by coordinate: (low, high), or b for (-b, b); those not named have the bounds of the group.
-    """
-
-    ranges: Tensor
-
-    def __init__(self, group: Group, ranges: Bounds | None = None) -> None:
-        super().__init__()
-        low, high = group.bounds.tolist()
-        own = {name: (a, b) for name, a, b in zip(group.names, low, high, strict=True)}
-        self.group, found = group, resolve_bounds(group.names, own, ranges, called="ranges")
-        self.register_buffer("ranges", found.to(group.bounds), persistent=False)
-
-    def forward(self, n: int, x: Tensor) -> Tensor:
-        """Random elements, n for each input, `(n, B, *element_shape)`."""
-        low, high = self.ranges
-        u = torch.rand(n, len(x), len(low), dtype=low.dtype, device=low.device)
-        return self.group.element(low + (high - low) * u)
 
 
 def _coarse(x: Tensor) -> Tensor:

@@ -17,7 +17,8 @@ from ..transforms.base import Bounds
 from ..utils.compiling import uncompiled
 from ..utils.shapes import check_count, check_weight, describe
 from .base import Objective
-from .prototypes import Chance, PrototypeInference, check_model, on_lines, trained_of
+from .moves import moves_within
+from .prototypes import PrototypeInference, check_model, on_lines, trained_of
 
 __all__ = ["KnownPoses", "TransformLikelihood", "TwoStages"]
 
@@ -65,7 +66,7 @@ class TransformLikelihood(Objective):
         super().__init__()
         check_model(model)
         self.model, self.own, self.consistency = model, own, check_weight("consistency", consistency)
-        self.samples, self.chance = check_count("samples", samples), Chance(model.group, ranges)
+        self.samples, self.moves = check_count("samples", samples), moves_within(model.group, ranges)
         if self.consistency and self.samples == 1:
             got, accepted = f"{consistency} with samples=1", "0, or more samples, whose densities it compares"
             raise ValueError(f"consistency: received {got}; accepted is {accepted}")
@@ -112,7 +113,7 @@ class TransformLikelihood(Objective):
         group, pose = self.model.group, self.model.pose(x).median
         back = [group.inverse(group.element(pose))[None]] if self.own else []
         if rest := n - len(back):
-            moved = self.chance(rest, x)
+            moved = self.moves(rest, len(x))
             found = self.model.element(group.act(moved, x).flatten(0, 1)).unflatten(0, (rest, len(x)))
             back.append(group.compose(group.inverse(found), moved))
         return pose, torch.cat(back)
