@@ -44,7 +44,12 @@ __all__ = [
 
 LOG = logging.getLogger("erlangen.estimators")
 LARGEST = 64  # the side to which pictures are resized unless the user says otherwise
-HANDLING, COLUMNS = ("missing", "unequal"), ("label", "series", "time")  # settings of series alone
+FOLDERS, SERIES, TABLE = "folders of pictures", "series", "a .csv file"
+HEEDED = {  # of each setting of how data are read, the kind of source that alone heeds it
+    **dict.fromkeys(("size", "background", "unreadable"), FOLDERS),
+    **dict.fromkeys(("missing", "unequal"), SERIES),
+    **dict.fromkeys(("label", "series", "time"), TABLE),
+}
 SQUARE = ("lenet", "small-cnn")  # nets that take no other shape
 VALIDATION = ("val", "valid", "validation")  # the names of a part for validation
 MANY, CROPPED = 1000, 0.1  # pictures that tell how much is cropped, and the share from which it is said
@@ -66,17 +71,17 @@ def load_parts(config: RunConfig) -> tuple[DataSet, DataSet | None, Size]:
         known = f"a named set ({', '.join(named_sets())}), a folder with a sub-folder for each class, a .npz file, or "
         known += "series in a .csv, .tsv or .ts file"
         raise ValueError(f"data: received {source!r}, which does not exist; accepted is {known}")
-    if not path.is_dir():
-        _check_heeded(config, f"the file {source!r}", _options(path))
-        options = {name: value for name in _options(path) if (value := getattr(config, name)) is not None}
-        train = load(path, **options)
-        if train.x.ndim == 4:
-            _check_heeded(config, f"the images in {source!r}", ())
-        arrays = array_names(path) if path.suffix.lower() == ".npz" else []
-        _warn_of_unread(config, [f"x_{name} in {path}" for name in VALIDATION if f"x_{name}" in arrays])
-        return train, load(path, "test", **options) if _has_test(path) else None, None
-    _check_heeded(config, f"the folder {source!r}", ("size",))
-    return _folder(config, path)
+    if path.is_dir():
+        _heeded(f"the folder {source!r}", vars(config), (FOLDERS,))
+        return _folder(config, path)
+    kinds = (SERIES, TABLE) if path.suffix.lower() == ".csv" else (SERIES,)
+    options = _heeded(f"the file {source!r}", vars(config), kinds)
+    train = load(path, **options)
+    if train.x.ndim == 4:
+        _heeded(f"the images in {source!r}", vars(config))
+    arrays = array_names(path) if path.suffix.lower() == ".npz" else []
+    _warn_of_unread(config, [f"x_{name} in {path}" for name in VALIDATION if f"x_{name}" in arrays])
+    return train, load(path, "test", **options) if _has_test(path) else None, None
 
 
 def _folder(config: RunConfig, path: Path) -> tuple[DataSet, DataSet | None, Size]:
@@ -149,13 +154,13 @@ def load_images(
     check_background(background)
     _check_size(size)
     path = Path(os.path.expanduser(source))
-    for_folders = _for_folders(size, background)
+    given = {"size": size, "background": background}
     if source in named_sets():
-        _check_folder(f"the named set {source!r}", for_folders)
+        _heeded(f"the named set {source!r}", given)
         _warn_of_twin(source)
         return load(source)
     if path.is_file() and path.suffix.lower() == ".npz":
-        _check_folder(f"the file {source!r}", for_folders)
+        _heeded(f"the file {source!r}", given)
         if _has_test(path):
             LOG.warning("%s has a training and a test part: the images of the first are read, and no others.", path)
         return load(path, unlabelled=True)
@@ -197,9 +202,8 @@ def is_named(source: str) -> bool:
 
 def _named(config: RunConfig) -> tuple[DataSet, DataSet | None, None]:
     source, series = config.data, config.data.startswith(UCR)
-    _check_heeded(config, f"the named set {source!r}", HANDLING if series else ())
+    options = _heeded(f"the named set {source!r}", vars(config), (SERIES,) if series else ())
     _warn_of_twin(source)
-    options = {name: getattr(config, name) for name in HANDLING} if series else {}
     train = load(source, **options)
     try:
         return train, load(source, "test", **options), None
@@ -215,33 +219,14 @@ def _warn_of_twin(source: str) -> None:
         LOG.warning("%s is the named set; write ./%s for what has this name here.", source, source)
 
 
-def _options(path: Path) -> tuple[str, ...]:
-    """The settings that a user may give for how a file is read."""
-    return (*HANDLING, *COLUMNS) if path.suffix.lower() == ".csv" else HANDLING
-
-
-def _check_heeded(config: RunConfig, what: str, heeded: Sequence[str]) -> None:
-    """Raises a `ValueError` for settings that have no effect on how this is read."""
-    if "size" not in heeded:
-        skips = None if config.unreadable == "raise" else config.unreadable
-        _check_folder(what, {**_for_folders(config.size, config.background), "unreadable": skips})
-    kinds = dict.fromkeys(HANDLING, "series") | dict.fromkeys(COLUMNS, "a .csv file")
-    for name, kind in kinds.items():
-        given, usual = getattr(config, name), getattr(RunConfig, name)
-        if given != usual and name not in heeded:
-            raise ValueError(f"{name}: received {given!r} for {what}; accepted for {kind} only")
-
-
-def _for_folders(size: Size, background: Background) -> dict[str, object]:
-    """The settings that count for folders alone; None for those that were not given."""
-    return {"size": size, "background": None if background == "auto" else background}
-
-
-def _check_folder(what: str, options: Mapping[str, object]) -> None:
-    """Raises a `ValueError` for settings that count for folders alone."""
-    for name, given in options.items():
-        if given is not None:
-            raise ValueError(f"{name}: received {given} for {what}; accepted for folders of pictures only")
+def _heeded(what: str, given: Mapping[str, Any], kinds: Sequence[str] = ()) -> dict[str, Any]:
+    """What is given of the settings that sources of these kinds heed; raises a `ValueError` for other settings."""
+    unusual = {name: given[name] for name in HEEDED if name in given and given[name] != getattr(RunConfig, name)}
+    for name, value in unusual.items():
+        if (kind := HEEDED[name]) not in kinds:
+            got = value if kind == FOLDERS else repr(value)
+            raise ValueError(f"{name}: received {got} for {what}; accepted for {kind} only")
+    return unusual
 
 
 def _has_test(path: Path) -> bool:
