@@ -36,21 +36,16 @@ from .symmetry_images import Ground, colour_of, ground_of, learnable, levels, on
 from .symmetry_report import (
     Scales,
     Symmetries,
-    arcs,
     as_bytes,
     at_the_end,
-    caution,
-    further,
     image_names,
-    lead,
     least_of,
     named,
     recentred,
     spoken_of,
-    usage,
-    words,
 )
 from .symmetry_run import begin, finish, read_finder
+from .symmetry_words import arcs, caution, further, lead, usage, words
 
 __all__ = ["SymmetryFinder"]
 
