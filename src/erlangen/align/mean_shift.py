@@ -19,7 +19,7 @@ from ..metrics.outputs import evaluating
 from ..transforms import Group, Transform
 from ..transforms.warp import signal_for
 from ..utils.seeds import generator
-from ..utils.shapes import check_count, check_positive, check_weight, describe
+from ..utils.shapes import check_count, check_kind, check_positive, check_weight
 from ..utils.words import percent
 
 __all__ = ["Alignment", "calibrate_gate", "mean_shift"]
@@ -167,8 +167,7 @@ def calibrate_gate(
 
 def _checked(x: Tensor, transform: Transform, conditional: Conditional) -> Tensor:
     """Inputs in the type of the network that sees them; a `ValueError` unless transform and conditional match."""
-    if not isinstance(transform, Transform):
-        raise ValueError(f"transform: received {describe(transform)}; accepted is a Transform")
+    check_kind("transform", transform, Transform)
     if transform.support.is_discrete:
         got = f"{type(transform).__name__}, whose coordinates are indices"
         raise ValueError(f"transform: received {got}; accepted is one with continuous coordinates, which have a mean")

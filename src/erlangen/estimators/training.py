@@ -14,7 +14,7 @@ from ..data import DataSet, named_sets
 from ..objectives import METHODS, Terms
 from ..train import Checkpoints, Config, Cosine, Optimiser, TensorLoader, fit
 from ..utils.io import provenance
-from ..utils.shapes import describe
+from ..utils.shapes import check_kind
 from .config import RunConfig
 from .runs import CONFIG, UNFINISHED, Run, read_config, read_record, save_weights, write_record
 from .setting import Setting, build_model, prepare
@@ -60,8 +60,7 @@ def fit_run(
     """
     from .reporting import write_report
 
-    if not isinstance(config, RunConfig):
-        raise ValueError(f"config: received {describe(config)}; accepted is a RunConfig")
+    check_kind("config", config, RunConfig)
     folder = Path(os.path.expanduser(folder))
     check_folder(folder, resume, None if data is not None else config.data)
     setting = prepare(continued(folder, config) if resume else config, data, test)

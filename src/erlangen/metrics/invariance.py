@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..distributions import Density
 from ..transforms import FiniteGroup
-from ..utils.shapes import check_count, check_tensor, describe, expands
+from ..utils.shapes import check_count, check_kind, check_tensor, expands
 from .calibration import check_normalised, kl
 from .measured import BOOTSTRAP, Bootstrap, Measured, measured
 from .orbit import Orbit, as_orbit, there_and_back
@@ -286,8 +286,7 @@ def shifted_total_variation(
         shift: `(B, d)` or `(d,)`; result: `(B,)`.
     """
     for name, density in {"q": q, "moved": moved}.items():
-        if not isinstance(density, Density):
-            raise ValueError(f"{name}: received {describe(density)}; accepted is a Density")
+        check_kind(name, density, Density)
     accepted = f"a shift of {len(q.periodic)} coordinates, for all inputs or for each, (B, {len(q.periodic)})"
     check_tensor(
         "shift",

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..utils.seeds import generator
-from ..utils.shapes import check_count, check_tensor, compute_dtype, describe
+from ..utils.shapes import check_count, check_kind, check_tensor, compute_dtype
 from .outputs import check_labels
 
 __all__ = ["BOOTSTRAP", "Bootstrap", "Measured", "class_means", "measured", "resampled"]
@@ -98,8 +98,7 @@ def _interval(inputs: Tensor, bootstrap: Bootstrap) -> Tensor:
 
 def resampled(n: int, bootstrap: Bootstrap) -> Iterator[Tensor]:
     """The inputs of each resample, drawn with replacement, `(k, n)` at a time."""
-    if not isinstance(bootstrap, Bootstrap):
-        raise ValueError(f"bootstrap: received {describe(bootstrap)}; accepted is a Bootstrap")
+    check_kind("bootstrap", bootstrap, Bootstrap)
     level, resamples, seed = bootstrap
     if not isinstance(level, Real) or not 0 < level < 1:
         raise ValueError(f"bootstrap: received the level {level!r}; accepted is a number between 0 and 1")

@@ -14,7 +14,7 @@ from ..distributions import Conditional
 from ..transforms import FiniteGroup, Transform
 from ..transforms.spatial import pixel_centres
 from ..transforms.warp import as_signal
-from ..utils.shapes import check_count, check_tensor, compute_dtype, describe
+from ..utils.shapes import check_count, check_kind, check_tensor, compute_dtype, describe
 
 __all__ = ["Batch", "Orbit", "as_orbit", "inscribed_disc", "there_and_back"]
 
@@ -60,8 +60,7 @@ class Orbit:
 
     def __post_init__(self) -> None:
         transform, law = self.transform, self.law
-        if not isinstance(transform, Transform):
-            raise ValueError(f"transform: received {describe(transform)}; accepted is a Transform")
+        check_kind("transform", transform, Transform)
         check_count("samples", self.samples)
         if law is None and (not isinstance(transform, FiniteGroup) or len(transform) < 2):
             got = f"None for {type(transform).__name__}"

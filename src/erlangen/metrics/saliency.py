@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..transforms import FiniteGroup, Shifts
-from ..utils.shapes import check_count, check_positive, check_tensor, compute_dtype, describe, expands
+from ..utils.shapes import check_count, check_kind, check_positive, check_tensor, compute_dtype, expands
 from .measured import BOOTSTRAP, Bootstrap, Measured, measured
 from .orbit import Batch, Orbit, as_orbit, inscribed_disc
 from .outputs import (
@@ -173,8 +173,7 @@ def saliency_similarity(
 
 def _fitting(saliency: Saliency, orbit: Orbit, y: Tensor | None) -> Saliency:
     """The saliency with the padding that commutes; a `ValueError` where maps cannot be made or moved back."""
-    if not isinstance(saliency, Saliency):
-        raise ValueError(f"saliency: received {describe(saliency)}; accepted is a Saliency")
+    check_kind("saliency", saliency, Saliency)
     orbit.check_invertible()
     if orbit.transform.acts_on not in ("positions", "colours"):
         got = f"a transform of {orbit.transform.acts_on}"

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ..models import Averaged, Prediction
 from ..transforms import Transform
 from ..utils.compiling import uncompiled
-from ..utils.shapes import check_tensor, check_true, check_weight, describe, eager_on_cpu
+from ..utils.shapes import check_kind, check_tensor, check_true, check_weight, describe, eager_on_cpu
 from .equivariance import Equivariance
 
 __all__ = [
@@ -130,8 +130,7 @@ class AveragedObjective(Counted):
         super().__init__()
         if not isinstance(burn_in, Integral) or burn_in < 0:
             raise ValueError(f"burn_in: received {burn_in!r}; accepted is a number of steps >= 0")
-        if not isinstance(averaged, Averaged):
-            raise ValueError(f"averaged: received {describe(averaged)}; accepted is an Averaged")
+        check_kind("averaged", averaged, Averaged)
         if equivariance is not None:
             _check_equivariance(equivariance, averaged.transform)
         self.averaged, self.together = averaged, together

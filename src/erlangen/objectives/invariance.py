@@ -24,7 +24,7 @@ from ..metrics.invariance import distribution_error, logit_error
 from ..models import logits_of
 from ..transforms import FiniteGroup, Transform
 from ..transforms.warp import signal_for
-from ..utils.shapes import check_count, check_positive, check_tensor, compute_dtype, describe
+from ..utils.shapes import check_count, check_kind, check_positive, check_tensor, compute_dtype, describe
 from .base import Objective, accuracy, check_within, groups_of, labelled, over_processes
 from .learning_to_transform import EntropyWeight, entropy_price, entropy_weight
 
@@ -143,8 +143,7 @@ class InvarianceRegularised(Objective):
     ) -> None:
         super().__init__()
         for name, part, kind in (("model", model, nn.Module), ("transform", transform, Transform)):
-            if not isinstance(part, kind):
-                raise ValueError(f"{name}: received {describe(part)}; accepted is a {kind.__name__}")
+            check_kind(name, part, kind)
         if regulariser not in REGULARISERS:
             accepted = ", ".join(map(repr, REGULARISERS))
             raise ValueError(f"regulariser: received {regulariser!r}; accepted is one of {accepted}")

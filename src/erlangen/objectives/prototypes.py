@@ -12,11 +12,11 @@ from ..models import SymmetryModel
 from ..transforms import HSV, Group
 from ..transforms.base import Bounds
 from ..utils.compiling import uncompiled
-from ..utils.shapes import check_count, check_weight, describe
+from ..utils.shapes import check_count, check_kind, check_weight, describe
 from .base import Counted
 from .moves import moves_within
 
-__all__ = ["Blur", "PrototypeInference", "check_model", "on_lines", "trained_of"]
+__all__ = ["Blur", "PrototypeInference", "on_lines", "trained_of"]
 
 
 CELLS = 8  # along a side, of the grid on which content is compared
@@ -109,7 +109,7 @@ class PrototypeInference(Counted):
         blur: Blur | None = None,
     ) -> None:
         super().__init__()
-        check_model(model)
+        check_kind("model", model, SymmetryModel)
         self.invertibility = check_weight("invertibility", invertibility)
         self.centred = check_weight("centred", centred)
         if blur is not None and not isinstance(blur, Blur):
@@ -231,9 +231,3 @@ def trained_of(name: str, part: nn.Module) -> list[nn.Parameter]:
 def on_lines(group: Group) -> Tensor:
     """Which coordinates are on a line, `(d,)`."""
     return torch.tensor([not p for p in group.periodic], device=group.bounds.device)
-
-
-def check_model(model: object) -> None:
-    """Raises a `ValueError` unless it is a `SymmetryModel`."""
-    if not isinstance(model, SymmetryModel):
-        raise ValueError(f"model: received {describe(model)}; accepted is a SymmetryModel")

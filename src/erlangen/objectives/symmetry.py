@@ -15,10 +15,10 @@ from ..models import SymmetryModel
 from ..transforms import Group
 from ..transforms.base import Bounds
 from ..utils.compiling import uncompiled
-from ..utils.shapes import check_count, check_weight, describe
+from ..utils.shapes import check_count, check_kind, check_weight
 from .base import Objective
 from .moves import moves_within
-from .prototypes import PrototypeInference, check_model, on_lines, trained_of
+from .prototypes import PrototypeInference, on_lines, trained_of
 
 __all__ = ["KnownPoses", "TransformLikelihood", "TwoStages"]
 
@@ -64,7 +64,7 @@ class TransformLikelihood(Objective):
         consistency: float = 0.0,
     ) -> None:
         super().__init__()
-        check_model(model)
+        check_kind("model", model, SymmetryModel)
         self.model, self.own, self.consistency = model, own, check_weight("consistency", consistency)
         self.samples, self.moves = check_count("samples", samples), moves_within(model.group, ranges)
         if self.consistency and self.samples == 1:
@@ -164,8 +164,7 @@ class TwoStages(Objective):
             ("prototypes", prototypes, PrototypeInference),
             ("density", density, TransformLikelihood),
         ):
-            if not isinstance(part, kind):
-                raise ValueError(f"{name}: received {describe(part)}; accepted is a {kind.__name__}")
+            check_kind(name, part, kind)
         if prototypes.model is not density.model:
             raise ValueError("density: received the objective of another model; accepted is one of the same model")
         self.prototypes, self.density, self.burn_in = prototypes, density, check_count("steps", steps)

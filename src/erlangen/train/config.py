@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ..utils.seeds import check_seed
-from ..utils.shapes import check_count, check_positive, describe
+from ..utils.shapes import check_count, check_kind, check_positive, describe
 from .alarm import Alarm
 from .schedule import Constant, Schedule
 
@@ -155,8 +155,7 @@ class Config:
         _check_choice("precision", self.precision, get_args(Precision))
         object.__setattr__(self, "seed", check_seed(self.seed))  # as a plain number: it is written to files
         for name, value in {"optimiser": self.optimiser, **self.groups}.items():
-            if not isinstance(value, Optimiser):
-                raise ValueError(f"groups[{name!r}]: received {describe(value)}; accepted is an Optimiser")
+            check_kind(f"groups[{name!r}]", value, Optimiser)
         if self.folder is not None:
             if not isinstance(self.folder, str | os.PathLike):
                 raise ValueError(f"folder: received {describe(self.folder)}; accepted is a path, or None")

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from ..objectives import Objective
-from ..utils.shapes import describe
+from ..utils.shapes import check_kind, describe
 from .config import Config, Optimiser, rate_on
 from .graph import Graphs
 from .noise import GlobalNoise, Share, seed_noise
@@ -28,8 +28,7 @@ WHOLE = {"SingleDeviceStrategy", "DDPStrategy"}  # each process has all weights,
 
 def check_objective(name: str, objective: object) -> None:
     """Raises a `ValueError` unless it is an objective whose weights can be trained."""
-    if not isinstance(objective, Objective):
-        raise ValueError(f"{name}: received {describe(objective)}; accepted is an Objective")
+    objective = check_kind(name, objective, Objective)
     tensors = (*objective.parameters(), *objective.buffers())
     if any(map(is_lazy, tensors)):
         got = "weights that have no shape yet, of a lazy module"

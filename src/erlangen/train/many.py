@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ..objectives import Objective
 from ..utils.seeds import seeded
-from ..utils.shapes import describe
+from ..utils.shapes import check_kind, describe
 from .config import Config, Optimiser
 from .engine import Engine, check_objective, launch
 from .fit import check_batches, train
@@ -245,8 +245,7 @@ def _check(
                 f"{name}: received {len(given)} for {len(objectives)} objectives; accepted is one for each"
             )
     for place, config in enumerate(configs):
-        if not isinstance(config, Config):
-            raise ValueError(f"config[{place}]: received {describe(config)}; accepted is a Config")
+        check_kind(f"config[{place}]", config, Config)
     if configs[0].compile:
         raise ValueError("compile: received True; accepted is False (on CUDA graph=True takes the host out of a step)")
     if configs[0].devices * configs[0].num_nodes > 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from numbers import Integral, Real
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ __all__ = [
     "NotFinite",
     "check_count",
     "check_finite",
+    "check_kind",
     "check_numbers",
     "check_positive",
     "check_same",
@@ -29,6 +31,7 @@ __all__ = [
 ]
 
 
+T = TypeVar("T")
 LONG = 120  # characters of a value, after which nobody reads on
 NEAR = 1e-3  # what rounding may add to the level of an image
 
@@ -49,6 +52,14 @@ def check_tensor(name: str, x: object, accepted: str, ok: bool = True) -> Tensor
     """Returns `x` when it is a tensor and `ok` holds, else raises a `ValueError` that says what is accepted."""
     if not isinstance(x, Tensor) or not ok:
         raise ValueError(f"{name}: received {describe(x)}; accepted is {accepted}")
+    return x
+
+
+def check_kind(name: str, x: object, kind: type[T]) -> T:
+    """Returns `x` when it is an instance of a class, else raises a `ValueError`."""
+    if not isinstance(x, kind):
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        raise ValueError(f"{name}: received {describe(x)}; accepted is {article} {kind.__name__}")
     return x
 
 
