@@ -26,6 +26,8 @@ CPU = {"accelerator": "cpu"}
         ({"steps": 1, "precision": "8"}, "precision"),
         ({"steps": 1, "seed": -1}, "seed"),
         ({"steps": 1, "checkpoint_seconds": 0}, "checkpoint_seconds"),
+        ({"steps": 1, "optimiser": 0.1}, "optimiser"),
+        ({"steps": 1, "groups": 0.1}, "groups"),
         ({"steps": 1, "groups": {"net": 0.1}}, r"groups\['net'\]"),
         ({"steps": 1, "resume": True}, "resume"),
         ({"steps": 1, "folder": 3}, "folder"),

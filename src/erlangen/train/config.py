@@ -154,7 +154,8 @@ class Config:
         check_positive("checkpoint_seconds", self.checkpoint_seconds)
         _check_choice("precision", self.precision, get_args(Precision))
         object.__setattr__(self, "seed", check_seed(self.seed))  # as a plain number: it is written to files
-        for name, value in {"optimiser": self.optimiser, **self.groups}.items():
+        check_kind("optimiser", self.optimiser, Optimiser)
+        for name, value in check_kind("groups", self.groups, Mapping).items():
             check_kind(f"groups[{name!r}]", value, Optimiser)
         if self.folder is not None:
             if not isinstance(self.folder, str | os.PathLike):
