@@ -194,6 +194,7 @@ def test_it_compiles_without_a_break():
         (lambda: Equivariance(Rotations(4)), "(?s)transform: .* continuous"),
         (lambda: Equivariance(Affine()), "transform: .* factored"),
         (lambda: Equivariance(Affine("tx", "ty")), "turns: received None for tx, ty; accepted are .* angle"),
+        (lambda: Equivariance(SIX, turns=1.0), "turns: received float 1.0"),
         (lambda: Equivariance(SIX, turns={"size": 1.0}), "turns: .*size"),
         (lambda: Equivariance(SIX, turns={"scale": -1.0}), "turns, .*scale"),
         (lambda: Equivariance(SIX, -1.0), "weight"),

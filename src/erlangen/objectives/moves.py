@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
 
 from ..transforms import Group, Transform
 from ..transforms.base import Bounds, resolve_bounds
-from ..utils.shapes import describe
+from ..utils.shapes import check_kind, describe
 
 __all__ = ["Moves", "moves_along", "moves_within"]
 
@@ -60,7 +61,8 @@ def moves_along(transform: Transform, turns: Bounds | None = None) -> Moves:
     if turns is None and "angle" not in transform.names:
         got = f"None for {', '.join(transform.names)}"
         raise ValueError(f"turns: received {got}; accepted are ranges of coordinates, or None where one is an angle")
-    return Moves(transform, _turned(transform, {"angle": math.pi} if turns is None else turns))
+    named = {"angle": math.pi} if turns is None else check_kind("turns", turns, Mapping)
+    return Moves(transform, _turned(transform, named))
 
 
 def _turned(group: Group, turns: Bounds) -> Tensor:
