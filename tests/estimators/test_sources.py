@@ -174,13 +174,15 @@ def test_only_pictures_with_transparent_and_opaque_pixels_decide_on_the_ground(t
     assert x[0, 0, [0, 8], [0, 8]].tolist() == [0, 200]
 
 
-def test_a_background_is_for_folders(tmp_path):
+def test_a_background_and_what_is_unreadable_are_for_folders(tmp_path):
     np.savez(tmp_path / "mine.npz", x=np.zeros((4, 9, 9), np.uint8))
     for source in (str(tmp_path / "mine.npz"), "glyphs"):
         with pytest.raises(
             ValueError, match=r"background: received white for the .*; accepted for folders of pictures"
         ):
             load_images(source, background="white")
+        with pytest.raises(ValueError, match=r"unreadable: received skip for the .*; accepted for folders of pictures"):
+            load_images(source, unreadable="skip")
     with pytest.raises(ValueError, match="background: received 'grey'; accepted are 'auto', 'black' and 'white'"):
         load_images(str(tmp_path), background="grey")
 

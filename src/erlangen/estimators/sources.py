@@ -154,7 +154,7 @@ def load_images(
     check_background(background)
     _check_size(size)
     path = Path(os.path.expanduser(source))
-    given = {"size": size, "background": background}
+    given = {"size": size, "background": background, "unreadable": unreadable}
     if source in named_sets():
         _heeded(f"the named set {source!r}", given)
         _warn_of_twin(source)
