@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..utils.compiling import exporting
 from ..utils.shapes import check_finite, check_same, check_tensor, compute_dtype, describe, mapped_on_cpu, vector
 
 __all__ = [
@@ -290,11 +291,13 @@ def _coefficients(x: Tensor, margin: int) -> Tensor:
     In blocks, each from the samples that it feels: one matrix for all would grow as the square of the length.
     """
     n, blocks = x.shape[-1], []
-    for start in range(-margin, n + margin, BLOCK):
-        rows = torch.arange(start, min(start + BLOCK, n + margin), device=x.device)
-        near = slice(max(start - REACH, 0), min(start + BLOCK + REACH, n))
-        columns = torch.arange(n, device=x.device)[near]
-        blocks.append(x[..., near] @ _prefilter(rows[:, None], columns, 0 if margin else n, x).mT)
+    rows = torch.arange(-margin, n + margin, device=x.device)[:, None]
+    columns, mirrored = torch.arange(n, device=x.device), 0 if margin else n
+    if exporting():  # a loop would fix the length
+        return x @ _prefilter(rows, columns, mirrored, x).mT
+    for start in range(0, n + 2 * margin, BLOCK):
+        near = slice(max(start - margin - REACH, 0), start - margin + BLOCK + REACH)
+        blocks.append(x[..., near] @ _prefilter(rows[start : start + BLOCK], columns[near], mirrored, x).mT)
     return torch.cat(blocks, -1)
 
 
@@ -324,4 +327,4 @@ def _prefilter(rows: Tensor, columns: Tensor, mirrored: int, like: Tensor) -> Te
         return gain * power(direct)
     turn, image = 2 * mirrored, rows + columns + 1
     images = power(direct) + power(turn - direct) + power(image) + power(turn - image)
-    return gain * images / (1 - POLE**turn)
+    return gain * images / (1 - (POLE**2) ** mirrored)  # the compiler takes no power of a negative number
