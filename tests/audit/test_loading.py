@@ -260,6 +260,7 @@ def test_what_is_no_model(tmp_path, name, words):
             "infinite logits for 5 of 5 images",
         ),
         (lambda x: "a word", "received the output str 'a word'"),
+        (lambda x: [x[:, 0, 0]] * 1000, "on cpu and 996 more for 5 inputs"),
         (
             lambda x: (x[:, 0, 0], x),
             r"tuple of a .* shape \(5, 8\) on cpu, a .* module that makes logits of what the model gives",

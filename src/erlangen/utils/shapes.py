@@ -33,6 +33,7 @@ __all__ = [
 
 T = TypeVar("T")
 LONG = 120  # characters of a value, after which nobody reads on
+SEVERAL = 4  # parts of a list that are described
 NEAR = 1e-3  # what rounding may add to the level of an image
 
 
@@ -41,7 +42,8 @@ def describe(x: object) -> str:
     if isinstance(x, Tensor):
         return f"a {str(x.dtype).removeprefix('torch.')} tensor of shape {tuple(x.shape)} on {x.device}"
     if isinstance(x, tuple | list) and any(isinstance(part, Tensor) for part in x):
-        return f"{type(x).__name__} of {', '.join(map(describe, x))}"
+        rest = f" and {len(x) - SEVERAL} more" if len(x) > SEVERAL else ""
+        return f"{type(x).__name__} of {', '.join(map(describe, x[:SEVERAL]))}{rest}"
     words = repr(x)
     if len(words) > LONG:
         words = f"{' '.join(words.split())[:LONG]}…"
