@@ -21,6 +21,7 @@ from ..report.run_figures import Accuracy, Coordinate, Example
 from ..report.sparkline import series_picture
 from ..utils.io import plain, provenance, read_jsonl, write_bytes
 from ..utils.seeds import seeded
+from ..utils.words import several
 from .runs import Run, as_floats, write_record
 from .setting import Setting
 from .sources import some
@@ -218,7 +219,7 @@ def _facts(run: Run, setting: Setting) -> Mapping[str, str]:
 def _views(run: Run, count: int) -> str:
     """How many there are of an input: a point gives one, however many are asked for."""
     count = 1 if isinstance(run.model.conditional, Dirac) else count
-    return f"{count} view{'s' * (count != 1)}"
+    return several(count, "view")
 
 
 def _entropy(target: float, rows: list[dict[str, Any]]) -> str:

@@ -24,7 +24,7 @@ from ..transforms.warp import as_signal
 from ..utils.io import provenance
 from ..utils.seeds import apart, generator, seeded
 from ..utils.shapes import check_count, check_positive, check_tensor, describe
-from ..utils.words import several
+from ..utils.words import percent, several
 from .config import check_device
 from .coordinates import AFFINE, Wanted
 from .reporting import half_ranges
@@ -388,6 +388,6 @@ class SymmetryFinder(BaseEstimator):
         return {
             "coordinates": ", ".join(self._model().group.names),
             "training": f"{first:,} and {kept:,} steps of {batch} from {many}{aside}, {seconds:.0f} s",
-            "content left in prototypes": f"{100 * content[-1]:.0f} %" if content else "unknown",
+            "content left in prototypes": percent(content[-1]) if content else "unknown",
             "seed": str(self.seed),
         }
