@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..metrics import occupied_arcs, occupied_mass
 from ..report.symmetries import middle_of
-from ..utils.words import several
+from ..utils.words import percent, several
 from .coordinates import AFFINE
 from .symmetry_errors import untold
 from .symmetry_images import Ground, ground_of, specks
@@ -81,10 +81,11 @@ def arcs(
     for k, (name, length) in enumerate(zip(names, lengths, strict=True)):
         if periodic[k]:
             angle = v[:, torch.from_numpy(about[:, k]), k] * 2 * math.pi / length
-            number, share, mass = (each.double().median() for each in (*occupied_arcs(angle), occupied_mass(angle)))
-            arcs = "one arc" if number == 1 else f"{number:.0f} arcs"
-            holds = f"{'holds' if number == 1 else 'hold'} {100 * mass:.0f} %"
-            found[name] = f"{arcs}, {100 * share:.0f} % of the circle, {holds}; 98 % lie within "
+            number, share, mass = (
+                each.double().median().item() for each in (*occupied_arcs(angle), occupied_mass(angle))
+            )
+            many, hold = ("one arc", "holds") if number == 1 else (f"{number:.0f} arcs", "hold")
+            found[name] = f"{many}, {percent(share)} of the circle, {hold} {percent(mass)}; 98 % lie within "
     return found
 
 
@@ -129,7 +130,7 @@ def words(
             continue
         span = f" (±{low * scale:.3g}{unit} to ±{high * scale:.3g}{unit} from image to image)"
         spread = span if len(told) > 1 else ""
-        some = f"in {100 * len(told) / len(found):.0f} % of the images, " if len(others) else ""
+        some = f"in {percent(len(told) / len(found))} of the images, " if len(others) else ""
         rest = _rest(np.median(others).item(), small, scale, unit) if len(others) else ""
         range_ = f"±{middle * scale:.3g}{unit}{_plainly(name, middle)}"
         said.append(f"{name}: {some}{circles.get(name, '')}{range_}{spread}{rest}{end}")
