@@ -198,7 +198,7 @@ class MeanFieldUniform(_Box):
 
 
 def _part(raw: Tensor, room: Tensor, origin: Tensor) -> Tensor:
-    """A share of the room, or any positive number where it is endless; at least what rounding leaves of the origin."""
+    """A share of the room, or any positive number where it is endless; enough not to be rounded away at the origin."""
     bounded = room.isfinite()
     share = torch.lerp(torch.full_like(raw, FLOOR), torch.ones_like(raw), raw.sigmoid())
     part = torch.where(bounded, share * torch.where(bounded, room, 1.0), positive(raw))

@@ -72,7 +72,8 @@ class Anchored(Conditional):
 
     * one scale: $L = e^s$ is the ratio of the mean radius to `radius`;
     * scales along the axes and no angle: one such ratio for each axis (of a stretch alone, what differs between them);
-    * an angle and two scales: a symmetric root of the covariance, in the same unit (see `moments`).
+    * an angle and two scales: a symmetric root of the covariance, in the same unit (see `moments`);
+    * otherwise the identity.
 
     The inner conditional then sees every image at one place, in one size and round: of all affine maps only turns are
     left, and these are for `Voted`. So the pose is equivariant by construction. Coordinates that are not closed under

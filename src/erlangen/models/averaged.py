@@ -94,7 +94,7 @@ class Averaged(nn.Module):
         identity: whether the untransformed input is one more view, with the weight of the others; "eval": in evaluation
             only, as in the published code of LTT.
         rejection: in evaluation, draw 15 times as many transformations, and prefer those within this distance of the
-            identity, as a fraction of the half ranges (1 in the published code of LTT). It is biased, so off if None.
+            identity, as a fraction of the half ranges (1 in the published code of LTT). Biased, so not by default.
         output_fn: from what the classifier returns to logits.
         largest: the greatest number of views that are in memory at a time; no limit if None.
         points: how points are drawn, see `quadrature`.

@@ -300,5 +300,5 @@ def accuracy(scores: Tensor, y: Tensor) -> Tensor:
 
 
 def trainable(parameters: Iterable[nn.Parameter]) -> list[nn.Parameter]:
-    """Those that are not frozen."""
+    """The parameters that are not frozen."""
     return [p for p in parameters if p.requires_grad]

@@ -69,7 +69,7 @@ class HSV(Group):
         return -self.elements_like(g)
 
     def element_log(self, g: Tensor) -> Tensor:
-        """The coordinates, of all whole turns of the hue that within its bounds, wherever these begin."""
+        """The coordinates; the hue is brought within its bounds by whole turns, wherever the bounds begin."""
         g = self.elements_like(g)
         missing = [k for k, name in enumerate(NAMES) if name not in self.names]
         accepted = f"elements that the coordinates {', '.join(self.names)} can express"
