@@ -56,13 +56,16 @@ def test_is_exported_with_a_free_batch_size(transform):
 
 
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
-def test_splines_are_exported_for_free_sizes(padding):
+def test_splines_are_exported_and_compiled_for_free_sizes(padding):
+    torch._dynamo.reset()
     transform = Affine("angle", "tx", interpolation="spline", padding=padding)
     v, sides = 0.1 * torch.rand(2, 2), {2: torch.export.Dim("height", max=500), 3: torch.export.Dim("width", max=500)}
     program = torch.export.export(transform, (torch.rand(2, 1, 12, 14), v), dynamic_shapes=(sides, None)).module()
+    compiled = torch.compile(transform, dynamic=True, backend="eager")
     for size in ((12, 14), (9, 300)):
         x = torch.rand(2, 1, *size)
-        torch.testing.assert_close(program(x, v), transform(x, v))
+        for call in (program, compiled):
+            torch.testing.assert_close(call(x, v), transform(x, v))
 
 
 @pytest.mark.parametrize("transform", COMPILED.values(), ids=COMPILED.keys())

@@ -293,7 +293,7 @@ def _coefficients(x: Tensor, margin: int) -> Tensor:
     n, blocks = x.shape[-1], []
     rows = torch.arange(-margin, n + margin, device=x.device)[:, None]
     columns, mirrored = torch.arange(n, device=x.device), 0 if margin else n
-    if exporting():  # a loop would fix the length
+    if exporting() or n + 2 * margin <= BLOCK:  # in what is exported, a loop would fix the length
         return x @ _prefilter(rows, columns, mirrored, x).mT
     for start in range(0, n + 2 * margin, BLOCK):
         near = slice(max(start - margin - REACH, 0), start - margin + BLOCK + REACH)
@@ -321,10 +321,10 @@ def _prefilter(rows: Tensor, columns: Tensor, mirrored: int, like: Tensor) -> Te
     def power(k: Tensor) -> Tensor:
         return (1 - 2 * (k % 2)) * (-POLE) ** k.to(like.dtype)
 
-    gain = -6 * POLE / (1 - POLE**2)
+    gain = -6 * POLE / (1 - POLE * POLE)
     direct = (rows - columns).abs()
     if not mirrored:
         return gain * power(direct)
     turn, image = 2 * mirrored, rows + columns + 1
     images = power(direct) + power(turn - direct) + power(image) + power(turn - image)
-    return gain * images / (1 - (POLE**2) ** mirrored)  # the compiler takes no power of a negative number
+    return gain * images / (1 - power(image.new_full((), turn)))
