@@ -165,4 +165,4 @@ def _signals(path: Path, x: np.ndarray) -> Tensor:
     if levels.dtype == torch.uint8:
         return levels
     check_unit(str(path), levels)
-    return levels.clamp(0, 1)  # what rounding may have added
+    return levels.clamp_(0, 1)  # what rounding may have added
