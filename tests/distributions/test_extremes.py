@@ -25,6 +25,7 @@ from erlangen.distributions.bounded import log_tanh_slope
 from erlangen.distributions.categorical import CategoricalDensity
 from erlangen.distributions.mixture import MixtureDensity
 from erlangen.distributions.realnvp import _moebius, _moebius_slope
+from erlangen.distributions.spline import _inverse, _univariate
 from erlangen.transforms import Affine, Crop
 
 from .families import CONTEXT, COORDINATES, FAMILIES
@@ -82,6 +83,24 @@ def test_steep_maps_of_the_circle_keep_their_slopes(dtype):
         (exact,) = torch.autograd.grad(_moebius(point, s64).sum(), point)
         ours = _moebius_slope(z.to(dtype), s64.to(dtype))
         torch.testing.assert_close(ours.double(), exact.log(), rtol=1e-5, atol=2e-3 if dtype == torch.float32 else 1e-9)
+
+
+@pytest.mark.parametrize("back", [math.inf, 0.0, -math.inf])
+def test_steep_splines_have_an_inverse_at_their_knots(back):
+    parts = [(10 * torch.randn(500, k)).float().requires_grad_() for k in (6, 6, 5)]
+    spline = _univariate()(*parts, bound=3.0)
+    for k in range(1, 7):
+        y = spline.vertical[:, k].detach()
+        y = y if back > 0 else torch.nextafter(y, torch.full_like(y, back))
+        x = _inverse(spline, y)
+        torch.testing.assert_close(x, spline.horizontal[:, k], rtol=0, atol=3e-4)
+        assert all(g.isfinite().all() for g in torch.autograd.grad(x.sum(), parts, retain_graph=True))
+
+
+def test_the_inverse_of_a_spline_undoes_it():
+    spline = _univariate()(*(10 * torch.randn(500, k) for k in (6, 6, 5)), bound=3.0)
+    x = 3.5 * (2 * torch.rand(500) - 1)
+    torch.testing.assert_close(_inverse(spline, spline(x)), x, rtol=0, atol=1e-9)
 
 
 def test_the_slope_of_tanh_is_exact_on_both_sides():

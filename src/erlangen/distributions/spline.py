@@ -108,9 +108,26 @@ class SplineFlow(Flow):
         """The spline, or its inverse, and the logarithm of the slope of the spline; raw: `(n, k, 3K - 1, m)`."""
         parts = raw.movedim(2, -1).expand(*z.shape, -1).split([self.bins, self.bins, self.bins - 1], -1)
         spline = self.univariate(*parts, bound=bound)
-        start: Tensor = spline.inv(z) if back else z  # pyright: ignore[reportAssignmentType]
+        start = _inverse(spline, z) if back else z
         moved, slope = spline.call_and_ladj(start)
         return start if back else moved, slope
+
+
+def _inverse(spline: Any, y: Tensor) -> Tensor:
+    r"""The inverse of a spline, whose root is of a sum of squares: zuko's is of a difference, in float32 NaN at knots.
+
+    In a bin with the mean slope s and the slopes d and d' at its ends, the share u of its height belongs to this share
+    of its width (Durkan et al., equations 6 to 8, rearranged):
+
+    $$\frac{2 s u}{2 s u + e + \sqrt{e^2 + r}}, \qquad e = d (1 - u) - d' u, \qquad r = 4 s^2 u (1 - u).$$
+    """
+    inside, x0, x1, y0, y1, d0, d1, s = spline.bin(spline.searchsorted(spline.vertical, y) - 1)
+    u = torch.where(inside, y - y0, 0.0) / (y1 - y0)
+    e, r = d0 * (1 - u) - d1 * u, 4 * s.square() * u * (1 - u)
+    greater = e.abs() + (e.square() + r).sqrt()
+    part = 2 * s * u
+    share = part / (part + torch.where(e < 0, r / greater, greater))  # the lesser root without a difference
+    return torch.where(inside, x0 + share * (x1 - x0), y)
 
 
 def _univariate() -> Any:
