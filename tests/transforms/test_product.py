@@ -307,13 +307,16 @@ def test_repeated_names_are_told_apart():
     assert Product(Affine("tx", "angle"), Affine("tx")).names == ("tx.0", "angle", "tx.1")
 
 
+@pytest.mark.parametrize("colours_first", [False, True])
 @pytest.mark.parametrize("interpolation", ["bicubic", "spline"])
-def test_colours_after_an_interpolation_that_overshoots(interpolation):
-    product = Product(Affine("angle", interpolation=interpolation), HSV())
-    x = torch.rand(1, 3, 16, 16).round()
-    out = product(x, torch.tensor([[0.4, 0.1, 0.1, 0.1]]))
+def test_colours_beside_an_interpolation_that_overshoots(interpolation, colours_first):
+    turn = Affine("angle", interpolation=interpolation)
+    product = Product(HSV(), turn) if colours_first else Product(turn, HSV())
+    x, g = torch.rand(1, 3, 16, 16).round(), product.element(torch.full((1, 4), 0.1))
+    out = product.act(g, x)
     assert (out >= 0).all()
     assert (out <= 1).all()
+    assert product.act(product.inverse(g), out).shape == x.shape
 
 
 def test_series():

@@ -34,6 +34,9 @@ class Product(Transform):
     The inverse takes the factors in the opposite order. Where these are not all matrices, which can change places, an
     element therefore carries one more entry at its end: 1 for the given order, −1 for the opposite.
 
+    Where a factor acts on levels in [0, 1], as `HSV` does, what interpolation overshoots is clipped to them, in every
+    order: a product of groups acts on its own results.
+
     Args:
         *factors: transforms; products among them are taken apart.
 
@@ -163,7 +166,9 @@ class Product(Transform):
                     signal = as_signal(signal, "bilinear", h).to(h.dtype)
                 signal = clip(signal)  # bicubic interpolation and splines overshoot
             out = action(factor, h, signal).unflatten(0, batch)
-        return out
+        # What comes last may overshoot as well: the product takes what it returns.
+        levels = action is _act and not pairs[0 if backwards else -1][0].levels and any(f.levels for f in self.factors)
+        return clip(out) if levels else out
 
 
 class _GroupProduct(Product, Group):
