@@ -165,6 +165,14 @@ def test_scales_along_the_axes_are_read_off_where_nothing_turns(names, move):
     torch.testing.assert_close(change[:, scales], v[:, scales].expand(len(x), -1), rtol=0.02, atol=2e-3)
 
 
+def test_inputs_of_another_type_are_widened_or_refused():
+    q = anchored(Affine("tx", "ty", "angle", factored=True)).float()
+    x = smooth().float()
+    torch.testing.assert_close(q(x.half()).mean, q(x.half().float()).mean)
+    with pytest.raises(ValueError, match=r"^x: received a float64 .* the model is torch.float32"):
+        q(x.double())
+
+
 def test_moments_of_half_precision_are_those_of_its_values():
     """The mass of a bright image is more than float16 holds."""
     x = torch.ones(1, 3, 256, 256)

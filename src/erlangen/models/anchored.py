@@ -10,7 +10,7 @@ from ..distributions.gaussian import GaussianDensity
 from ..transforms import Affine
 from ..transforms.matrix import with_last_row
 from ..transforms.spatial import pixel_centres
-from ..transforms.warp import as_signal
+from ..transforms.warp import signal_like
 from ..utils.shapes import check_finite, check_positive, compute_dtype, describe
 
 __all__ = ["ANCHORED", "Anchored", "anchorable", "moments"]
@@ -139,7 +139,7 @@ class Anchored(Conditional):
 
     def forward(self, x: Tensor) -> Density:
         """A normal for each input, around its moments."""
-        x = as_signal(x, "bilinear", self.origin)
+        x = signal_like(x, self.origin)
         check_finite("x", x)
         with torch.no_grad():
             a = self.anchor(x)
