@@ -136,6 +136,13 @@ def test_it_is_added_to_a_loss():
     assert set(objective.state_dict()) == set(LearningToTransform(model(), alpha=0.3).state_dict())
 
 
+def test_half_precision_is_widened():
+    """As it is without a price."""
+    objective = deepcopy(LearningToTransform(model(), equivariance=Equivariance(SIX))).float()
+    x = torch.rand(2, 1, 8, 8, dtype=torch.float16)
+    assert objective((x, torch.tensor([0, 1])))["equivariance"].isfinite()
+
+
 @pytest.mark.parametrize(
     "other", [Affine(*SIX.names[::-1], factored=True), Affine(*SIX.names[:3], factored=True), nn.Identity()]
 )

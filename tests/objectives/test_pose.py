@@ -151,6 +151,15 @@ def test_bytes_are_images():
     assert (mean_shift(u * 1.0, TURN, q).g - mean_shift(u, TURN, q).g).abs().max() > 0.03
 
 
+def test_inputs_of_another_type_are_widened_or_refused():
+    turn, x = Affine("angle").float(), torch.rand(4, 1, 8, 8)
+    encoder = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
+    objective = PoseLikelihood(Gaussian.over(turn, 3, encoder=encoder), turn).float()
+    assert objective((x.half(),))["loss"].isfinite()
+    with pytest.raises(ValueError, match=r"^x: received a float64 .* the model is torch.float32"):
+        objective((x.double(),))
+
+
 @pytest.mark.parametrize("u", [0.0, 2**-24, 1 - 2**-24])
 def test_half_a_turn_can_be_undone(u, monkeypatch):
     """Random numbers in float32 at which the matrix of a turn has eigenvalues on the negative axis, to rounding."""

@@ -20,7 +20,7 @@ from ..distributions import Conditional, Points
 from ..models import Prediction
 from ..transforms import Group, Transform
 from ..transforms.base import Bounds
-from ..transforms.warp import as_signal
+from ..transforms.warp import signal_for
 from ..utils.shapes import check_weight
 from .moves import moves_along
 
@@ -91,7 +91,7 @@ class Equivariance(nn.Module):
         self, conditional: Conditional, x: Tensor, points: Points | Prediction
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """What is added to the loss, and what of it is logged: the divergence, and the share that has a density."""
-        x = as_signal(x, "bilinear", points.v)
+        x = signal_for(x, conditional, points.v)
         h = self.moves(len(x), dtype=points.v.dtype)
         far, inside = divergence(conditional, self.moves.group, x, h, points=points)
         return self.weight * far, {"equivariance": far, "inside": inside}

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from ..distributions import Conditional, check_over
 from ..transforms import Transform
 from ..transforms.base import Bounds
-from ..transforms.warp import as_signal
+from ..transforms.warp import signal_for
 from .base import Objective, check_spread, trainable
 from .equivariance import after_undoing
 from .moves import Moves, moves_along
@@ -57,7 +57,7 @@ class PoseLikelihood(Objective):
     def forward(self, batch: Sequence[Tensor]) -> dict[str, Tensor]:
         """The loss, and the share of the moves whose inverse has a density; labels are not looked at."""
         group = self.moves.group
-        x = self.before(as_signal(batch[0], "bilinear", group.bounds))
+        x = self.before(signal_for(batch[0], self.conditional, group.bounds))
         h = self.moves(len(x))
         with torch.no_grad():
             moved = group.act(h, x)
