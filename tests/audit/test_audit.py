@@ -244,8 +244,10 @@ def test_a_path_may_have_the_name_of_a_set(tmp_path, monkeypatch):
 
 def test_levels_may_be_rounded():
     x, y = halves()
-    x[0, 0, 0, :2] = torch.tensor([1 + 1e-6, -1e-6])
+    x[0, 0, 0, :2] = torch.tensor([1 + 5e-4, -5e-4])
     assert audit(Halves(), (x, y), ["flip"], settings=FEW).data["count"] == 24
+    x = x.expand(-1, 3, -1, -1)
+    assert audit(Halves(), (x, y), ["hue"], settings=FEW).data["count"] == 24  # colours take no level beyond
 
 
 @pytest.mark.parametrize(

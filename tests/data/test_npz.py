@@ -41,6 +41,7 @@ def test_signals(write, x, shape):
     assert data.classes == ("0", "1", "2")
     flat = np.moveaxis(x, 3, 1) if x.ndim == 4 and x.shape[1] not in (1, 3) else x
     assert np.allclose(data.x.numpy().ravel(), flat.ravel())
+    assert x.ndim < 4 or data.x.max() <= (255 if x.dtype == np.uint8 else 1)
 
 
 def test_square_series_that_may_be_images_are_mentioned(write, caplog):

@@ -17,6 +17,7 @@ from erlangen.distributions import (
     MeanFieldUniform,
     Mixture,
     RealNVP,
+    SplineFlow,
     StudentT,
     preset,
     quadrature,
@@ -95,6 +96,15 @@ def test_steep_splines_have_an_inverse_at_their_knots(back):
         x = _inverse(spline, y)
         torch.testing.assert_close(x, spline.horizontal[:, k], rtol=0, atol=3e-4)
         assert all(g.isfinite().all() for g in torch.autograd.grad(x.sum(), parts, retain_graph=True))
+
+
+def test_densities_of_steep_splines_are_numbers():
+    flow = SplineFlow(2, 4).float()
+    with torch.no_grad():
+        for p in flow.parameters():
+            p.copy_(5 * torch.randn_like(p) / (p.shape[-1] ** 0.5 if p.ndim > 1 else 1))
+        q = flow(torch.randn(64, 4).float())
+        assert not q.log_prob(q.sample((500,))).isnan().any()
 
 
 def test_the_inverse_of_a_spline_undoes_it():
